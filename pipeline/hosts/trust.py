@@ -4,35 +4,32 @@ secrets."""
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pipeline.config.find import is_path, is_shipped_host
-from pipeline.config.host_model import ContainerConfig
 from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.address import address_of
+from pipeline.hosts.new_names import keep_new_names, known_hosts_file, line_of, machine_names, was_new
 from pipeline.records.consents import is_confirmed, keep_consent
 from remote.errors import BadUsage, DiskFull, HostFileUntrusted
-from remote.link.address import LOCAL, Address, Hop, canonical, is_this_machine, parse_hop
+from remote.link.address import LOCAL, Address, canonical, is_this_machine, parse_hop
 from remote.link.hosts_file import listed_addresses
 from remote.link.prompter import Prompter, confirms
 from remote.link.ssh.aliases import is_alias, list_aliases
-from remote.link.ssh.host_keys import is_known_host, own_known_hosts
 from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import ResolvedHop
-from remote.project.user_folder import home, user_file
+from remote.project.user_folder import user_file
 from remote.protocol.hidden import hide
 from remote.protocol.shell import shell_command
 from remote.protocol.text import one_line
 
-RULES = "5 "
-"""The version of the rules below. A confirmation that was stored under another version is not valid."""
 LOADED = ("python", "container", "workdir")
 """The settings that decide which code an agent runs."""
+OWNERS = "has a workdir below folders of other users"
+"""The reason of a confirmation that `pipeline hosts check` requests after it has seen the folders."""
 REACHES = ("port", "user", "identity_file", "known_hosts", "host_key", "proxy_jump")
 
 
@@ -40,31 +37,22 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
     """Ask the user to confirm the host file, if a confirmation is required.
 
     Raises HostFileUntrusted. The confirmation is stored in the user's configuration folder, never in the project. It is
-    valid for these settings at this path: after a change, the user must confirm again. If there is no terminal, a file
-    that reaches one of the user's machines under another name needs no confirmation, so that scripts can run `pipeline
-    run` in the user's own project.
+    valid for these settings at this path and for the reasons that the question stated: after a change, and for another
+    reason, the user must confirm again. If there is no terminal, a file that reaches one of the user's machines under
+    another name needs no confirmation, so that scripts can run `pipeline run` in the user's own project.
     """
     environment = os.environ if environment is None else environment
     if host.path is None or is_shipped_host(host.path):
         return
-    if is_confirmed(trusted_hosts(environment), _line(host)):
-        return
-    used = _line_of_use(host, environment)
-    if is_confirmed(used_hosts(environment), used):
-        return
     reasons = list(_reasons(host, environment))
-    unnamed = "" if reasons else _unnamed_machine(host, environment)
+    unnamed = _unnamed_machine(host, environment)
     if unnamed and prompter is not None and prompter.can_confirm():
-        reasons = [unnamed]
-    elif unnamed:
-        return
-    if not reasons:
-        # After the login, the machine's host key is in known_hosts, and the file would require a confirmation. This
-        # record prevents that.
+        reasons.append(unnamed)
+        unnamed = ""
+    _confirm(host, reasons, prompter, environment)
+    if not unnamed:
         with contextlib.suppress(BadUsage, DiskFull):
-            keep_consent(used_hosts(environment), used)
-        return
-    _confirm(host, " and ".join(reasons), prompter, environment)
+            keep_new_names(host, environment)
 
 
 def local_confirmation(
@@ -85,29 +73,44 @@ def local_confirmation(
         given = (address.host, *(parse_hop(jump).host for jump in address.proxy_jump))
         if name not in given or canonical(hop.host) != canonical(name) or name in list_aliases(environment):
             return
-        is_recognised = is_this_machine(name) or listed_addresses(canonical(name))
-        if not is_recognised and not is_confirmed(trusted_hosts(environment), _line(host)):
-            _confirm(host, f"reaches the local machine as {name}", prompter, environment)
+        if not is_this_machine(name) and not listed_addresses(canonical(name)):
+            reasons = [f"reaches the local machine as {name}", *_container_uses(host)]
+            _confirm(host, reasons, prompter, environment)
 
     return check
 
 
-def _confirm(host: LoadedHost, reason: str, prompter: Prompter | None, environment: Mapping[str, str]) -> None:
-    """Ask the user to confirm the host file, and store the confirmation. Raises HostFileUntrusted."""
-    message = one_line(f"{host.path} {reason}")
-    if not confirms(prompter, f"{host.path} {reason}", "Do you trust this file?"):
+def _confirm(
+    host: LoadedHost, reasons: Sequence[str], prompter: Prompter | None, environment: Mapping[str, str]
+) -> None:
+    """Ask the user to confirm the host file unless every reason was confirmed, and store the confirmation.
+
+    Raises HostFileUntrusted.
+    """
+    kept, line = trusted_hosts(environment), line_of(host)
+    unconfirmed = [reason for reason in reasons if not is_confirmed(kept, line, reason)]
+    if not unconfirmed or is_confirmed(kept, line):
+        return
+    subject = f"{host.path} {' and '.join(reasons)}"
+    if not confirms(prompter, subject, "Do you trust this file?"):
         check = shell_command("pipeline hosts check {}", host.argument or host.name)
         raise HostFileUntrusted(
-            f"{message}, and you have not confirmed that; nothing was sent",
+            f"{one_line(subject)}, and you have not confirmed that; nothing was sent",
             where=str(host.path),
             hint=f"read the file, then confirm it at a terminal with: {check}",
         )
-    keep_trust(host, environment)
+    for reason in unconfirmed:
+        keep_consent(kept, line, reason)
 
 
 def keep_trust(host: LoadedHost, environment: Mapping[str, str] | None = None) -> None:
-    """Store that the user trusts the host file, as it is now."""
-    keep_consent(trusted_hosts(os.environ if environment is None else environment), _line(host))
+    """Store that the user chose every setting of the host file, as it is now. No question about it remains."""
+    keep_consent(trusted_hosts(os.environ if environment is None else environment), line_of(host))
+
+
+def keep_trust_in_owners(host: LoadedHost) -> None:
+    """Store that the folders above the workdir of this host file may belong to other users of the host."""
+    keep_consent(trusted_hosts(os.environ), line_of(host), OWNERS)
 
 
 def trusted_address(host: LoadedHost, environment: Mapping[str, str] | None = None) -> Address:
@@ -126,42 +129,21 @@ def can_trust_owners(host: LoadedHost) -> bool:
 
 
 def _chose_workdir(host: LoadedHost, environment: Mapping[str, str]) -> bool:
-    """Return True if the workdir was set by `--set` or by a confirmed host file, to another value than the default."""
+    """Return True if the workdir is not the default, and was set by `--set` or by a host file confirmed for that."""
     if host.config.workdir == Address.workdir:
         return False
     if host.config.workdir != host.file_values.get("workdir"):
         return True
-    return can_trust_owners(host) and is_confirmed(trusted_hosts(environment), _line(host))
-
-
-def _line(host: LoadedHost) -> str:
-    assert host.path is not None
-    return f"{digest_of(host)} {host.path.absolute()}"
-
-
-def _line_of_use(host: LoadedHost, environment: Mapping[str, str]) -> str:
-    """Return the line for a use without a confirmation. The line contains the kind of --host: a name, path or alias.
-
-    A name and the path of its file are judged differently, and a name can become an alias of ~/.ssh/config.
-    """
-    given = "path" if is_path(host.argument or host.name) else "name"
-    return f"{_line(host)} by {'alias' if is_alias(host.name, environment) else given}"
+    kept, line = trusted_hosts(environment), line_of(host)
+    return can_trust_owners(host) and (is_confirmed(kept, line) or is_confirmed(kept, line, OWNERS))
 
 
 def trusted_hosts(environment: Mapping[str, str]) -> Path:
-    """Return the file that lists the confirmed host files. Each line has a digest and a path."""
+    """Return the file that lists the confirmed host files. Each line has a digest, a path and the confirmed reason.
+
+    A line without a reason is valid for every reason.
+    """
     return user_file("trusted_hosts", environment)
-
-
-def used_hosts(environment: Mapping[str, str]) -> Path:
-    """Return the file that lists the host files that needed no confirmation when they were first used."""
-    return user_file("used_hosts", environment)
-
-
-def digest_of(host: LoadedHost) -> str:
-    """Return a digest of the values in the host file, independent of comments and order."""
-    text = RULES + json.dumps(host.file_values, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
@@ -170,18 +152,19 @@ def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
         yield reached
     elif not meaning and (surprise := _contradicts_name(host)):
         yield surprise
-    container = host.config.container if host.file_values.get("container") else None
-    if container is not None and (meaning or _users_machine(host, environment)):
-        yield _container_use(host, container)
+    if meaning or _users_machine(host, environment):
+        yield from _container_uses(host)
     if secrets := host.file_values.get("secrets"):
         yield f"requests {', '.join(map(str, secrets))} from the local environment for {host.config.host}"
 
 
-def _container_use(host: LoadedHost, container: ContainerConfig) -> str:
-    """Return a phrase for the image that even `plan` starts on the user's machine, with its user and volumes."""
-    settings = [f"as user {container.user}"] if container.user else []
-    settings += [f"with the volumes {', '.join(container.volumes)}"] if container.volumes else []
-    return " ".join([f"runs the image {container.image} on {address_of(host).host}", *settings])
+def _container_uses(host: LoadedHost) -> Iterator[str]:
+    """Yield a phrase for the image that even `plan` starts on the user's machine, with its user and volumes, if any."""
+    container = host.config.container if host.file_values.get("container") else None
+    if container is not None:
+        settings = [f"as user {container.user}"] if container.user else []
+        settings += [f"with the volumes {', '.join(container.volumes)}"] if container.volumes else []
+        yield " ".join([f"runs the image {container.image} on {address_of(host).host}", *settings])
 
 
 def _contradicts_name(host: LoadedHost) -> str:
@@ -210,27 +193,25 @@ def _unnamed_machine(host: LoadedHost, environment: Mapping[str, str]) -> str:
 
 def _users_machine(host: LoadedHost, environment: Mapping[str, str]) -> str:
     """Return a phrase for the first machine of the user that the host file reaches, or ""."""
-    address = address_of(host)
-    hops = [] if address.is_local else [Hop(address.host, None, address.port), *map(parse_hop, address.proxy_jump)]
-    for name, port in ((hop.host, hop.port) for hop in hops):
+    for name, port in list(machine_names(host))[1:]:
         if is_this_machine(name):
             return f"reaches the local machine as {name}"
-        if found := _place_of(name, environment, port):
+        if found := _place_of(host, name, environment, port):
             return f"reaches {name} of {found}"
     return ""
 
 
-def _place_of(name: str, environment: Mapping[str, str], port: int | None = None) -> str:
+def _place_of(host: LoadedHost, name: str, environment: Mapping[str, str], port: int | None) -> str:
     """Return the file of the user or of this machine that contains the host name, or "" if no file contains it.
 
-    Another spelling of the name, such as 127.1, counts as the name.
+    A name that known_hosts did not contain when the host file was accepted is not searched for there.
     """
     if is_alias(name, environment):
         return "your ~/.ssh/config"
-    names = {name, canonical(name)}
-    places = [folder / "known_hosts" for folder in (home(environment) / ".ssh", own_known_hosts(environment).parent)]
-    known = next((str(path) for path in places for each in names if is_known_host(path, each, port)), "")
-    return known or ("/etc/hosts" if any(map(listed_addresses, names)) else "")
+    known = known_hosts_file(name, environment, port)
+    if known and not was_new(host, name, environment, port):
+        return known
+    return "/etc/hosts" if any(map(listed_addresses, {name, canonical(name)})) else ""
 
 
 def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> str:
@@ -247,7 +228,7 @@ def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> st
         return ""
     if not is_path(host.argument or name) and ("." in name or ":" in name):
         return f"the network address {name}"
-    found = _place_of(name, environment, host.config.port)
+    found = _place_of(host, name, environment, host.config.port)
     return f"{name} in {found}" if found else ""
 
 

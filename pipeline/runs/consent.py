@@ -54,7 +54,9 @@ def require_project_consent(
         return
     named = f"project {loaded.config.project} of {loaded.path}"
     message = f"{named} takes files from {_describe_path(root)}, outside of {own}"
-    _require(Transfer(message, f"project={root}", "trusted_data", (str(own), str(root))), prompter, command, host)
+    _require(
+        Transfer(message, f"project={root}", "trusted_data", ("project", str(own), str(root))), prompter, command, host
+    )
 
 
 def require_data_consent(
@@ -75,7 +77,9 @@ def require_data_consent(
     named, setting = f"data.path {path} of {loaded.path}", f"data.path={Path(path).expanduser()}"
     for place in outside_of(folder, loaded.root):
         message = f"{named} takes data from {_describe_path(place)}, outside of the project"
-        _require(Transfer(message, setting, "trusted_data", (str(loaded.root), str(place))), prompter, command, host)
+        _require(
+            Transfer(message, setting, "trusted_data", ("data", str(loaded.root), str(place))), prompter, command, host
+        )
 
 
 def require_secret_consent(

@@ -11,7 +11,13 @@ from pipeline.config.find import is_shipped_config, list_configs, list_hosts
 from pipeline.config.hosts import LoadedHost, load_host
 from pipeline.config.load import load_config
 from pipeline.config.shipped import place_of
-from pipeline.hosts.trust import can_trust_owners, keep_trust, local_confirmation, require_trust, trusted_address
+from pipeline.hosts.trust import (
+    can_trust_owners,
+    keep_trust_in_owners,
+    local_confirmation,
+    require_trust,
+    trusted_address,
+)
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage, HalfstepError
@@ -89,7 +95,7 @@ def check_host(host: LoadedHost, prompter: Prompter | None) -> Inspection:
     question = f"{host.path} sets `workdir: {host.config.workdir}`. {seen.owner_untrusted}"
     if not confirms(prompter, question, "Do you trust this user and this file?"):
         return seen
-    keep_trust(host)
+    keep_trust_in_owners(host)
     return inspected()
 
 

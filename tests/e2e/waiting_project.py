@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config.hosts import load_host
-from pipeline.hosts.trust import digest_of, trusted_hosts
-from pipeline.records.consents import keep_consent
+from pipeline.hosts.trust import keep_trust
 from tests.e2e.user import User
 from tests.lab.payload import install_payload
 from tests.lab.wait import until
@@ -77,10 +76,7 @@ def living(pid: int) -> bool:
 
 def confirm_host_file(user: User, name: str) -> None:
     """Confirm that host file of the project, as the user would."""
-    host = load_host(name, user.project)
-    assert host.path is not None
-    kept = trusted_hosts(user.environment_of_commands)
-    keep_consent(kept, f"{digest_of(host)} {host.path.resolve()}")
+    keep_trust(load_host(name, user.project.resolve()), user.environment_of_commands)
 
 
 def write_waiting_project(user: User) -> WaitingProject:

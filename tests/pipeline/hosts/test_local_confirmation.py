@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 
@@ -66,6 +67,55 @@ def test_SE_name_that_resolves_to_the_laptop_is_confirmed_once(
     assert reached(load_host("rig", tmp_path), person)
     assert reached(load_host("rig", tmp_path), None)
     assert [RENTED in question for question in person.questions] == [True]
+
+
+CONTAINER = 'container: {image: evil/image, volumes: ["~/.ssh"]}\n'
+STATED = rf"reaches the local machine as {RENTED} and runs the image evil/image on {RENTED} with the volumes ~/\.ssh"
+
+
+def confirmed(host: LoadedHost, prompter: Person | None) -> None:
+    """Pass both questions about the file, as for a connection to this machine."""
+    require_trust(host, prompter)
+    check = local_confirmation(host, prompter)
+    assert check is not None
+    check(ResolvedHop(RENTED, RENTED))
+
+
+def test_SE_a_confirmation_of_secrets_does_not_confirm_that_the_name_resolves_to_the_laptop(tmp_path: Path) -> None:
+    write(tmp_path, f"host: {RENTED}\nsecrets: [WANDB_API_KEY]\n{CONTAINER}", "hosts/gpubox")
+    host, person = load_host("gpubox", tmp_path), Person(yes=True)
+    require_trust(host, person)
+    for nobody in (None, Person(yes=False)):
+        with pytest.raises(HostFileUntrusted, match=STATED):
+            confirmed(host, nobody)
+    for prompter in (person, person, None):
+        confirmed(host, prompter)
+    assert len(person.questions) == 2
+    assert "WANDB_API_KEY" in person.questions[0] and re.search(STATED, person.questions[1])
+
+
+def test_SE_secrets_that_are_added_after_the_question_about_the_laptop_are_asked_about(tmp_path: Path) -> None:
+    write(tmp_path, f"host: {RENTED}\n{CONTAINER}", "hosts/gpubox")
+    confirmed(load_host("gpubox", tmp_path), Person(yes=True))
+    confirmed(load_host("gpubox", tmp_path), None)
+    write(tmp_path, f"host: {RENTED}\nsecrets: [WANDB_API_KEY]\n{CONTAINER}", "hosts/gpubox")
+    with pytest.raises(HostFileUntrusted, match="WANDB_API_KEY"):
+        confirmed(load_host("gpubox", tmp_path), None)
+    person = Person(yes=True)
+    for prompter in (person, person, None):
+        confirmed(load_host("gpubox", tmp_path), prompter)
+    assert ["WANDB_API_KEY" in question for question in person.questions] == [True, False]
+
+
+def test_SE_an_image_confirmed_for_a_known_machine_is_not_confirmed_for_the_laptop(tmp_path: Path) -> None:
+    known = tmp_path / "home/.ssh/known_hosts"
+    known.write_text(known.read_text().replace("visited", f"visited,{RENTED}"))
+    write(tmp_path, f"host: {RENTED}\n{CONTAINER}", "hosts/gpubox")
+    host = load_host("gpubox", tmp_path)
+    require_trust(host, Person(yes=True))
+    require_trust(host, None)
+    with pytest.raises(HostFileUntrusted, match=STATED):
+        confirmed(host, None)
 
 
 def test_SE_gateway_that_resolves_to_the_laptop_is_refused_before_the_login(

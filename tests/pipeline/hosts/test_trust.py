@@ -17,7 +17,7 @@ from remote.errors import HostFileUntrusted
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Person
 from tests.pipeline.config.config_files import write
-from tests.pipeline.hosts.ssh_home import ssh_home
+from tests.pipeline.hosts.ssh_home import ALIAS, ssh_home
 
 __all__ = ["ssh_home"]
 
@@ -124,12 +124,54 @@ def test_SE_a_file_that_needed_no_confirmation_is_not_one_that_the_user_confirme
     assert trusted_address(load_host("rig", tmp_path)).trusts_owners
 
 
-def test_a_confirmation_under_older_rules_is_asked_for_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rules", ["", "5 "])
+def test_a_confirmation_under_older_rules_is_asked_for_again(tmp_path: Path, rules: str) -> None:
     path = write(tmp_path, "host: local\nworkdir: ~/demo/.wd\n", "hosts/local")
-    values = json.dumps({"host": "local", "workdir": "~/demo/.wd"}, sort_keys=True, separators=(",", ":"))
+    values = rules + json.dumps({"host": "local", "workdir": "~/demo/.wd"}, sort_keys=True, separators=(",", ":"))
     keep_consent(trusted_hosts(os.environ), f"{hashlib.sha256(values.encode()).hexdigest()} {path}")
     with pytest.raises(HostFileUntrusted):
         require_trust(load_host("local", tmp_path), None)
+
+
+def test_SE_a_confirmation_is_valid_only_for_the_reasons_that_its_question_stated(tmp_path: Path) -> None:
+    text = (
+        "host: rig.example\nsecrets: [HF_TOKEN]\ncontainer: {image: lab/evil, volumes: [~/.ssh]}\nworkdir: /data/me\n"
+    )
+    write(tmp_path, text, "hosts/rig")
+    require_trust(load_host("rig", tmp_path), Person(yes=True))
+    assert not trusted_address(load_host("rig", tmp_path)).trusts_owners, "the question did not state an owner"
+    (tmp_path / "ssh").write_text(f"{ALIAS}Host rig.example\n  HostName 10.0.0.2\n")
+    for nobody in (None, Person(yes=False)):
+        with pytest.raises(
+            HostFileUntrusted, match=r"runs the image lab/evil on rig\.example with the volumes ~/\.ssh"
+        ):
+            require_trust(load_host("rig", tmp_path), nobody)
+    user = Person(yes=True)
+    for prompter in (user, user, None):
+        require_trust(load_host("rig", tmp_path), prompter)
+    assert len(user.questions) == 1
+
+
+def test_SE_secrets_and_a_machine_of_the_user_are_stated_in_one_question(tmp_path: Path) -> None:
+    write(tmp_path, "host: titan\nsecrets: [HF_TOKEN]\n", "hosts/rig")
+    user = Person(yes=True)
+    for prompter in (user, user, None):
+        require_trust(load_host("rig", tmp_path), prompter)
+    assert len(user.questions) == 1 and "HF_TOKEN" in user.questions[0]
+    assert "reaches titan of your ~/.ssh/config" in user.questions[0]
+
+
+@pytest.mark.parametrize("more", ["", "secrets: [HF_TOKEN]\n", "container: lab/torch\nproxy_jump: [visited]\n"])
+def test_a_confirmed_file_is_not_asked_about_again_after_its_host_key_was_accepted(tmp_path: Path, more: str) -> None:
+    write(tmp_path, f"host: rig.example\nworkdir: /data/me\n{more}", "hosts/rig")
+    user = Person(yes=True)
+    require_trust(load_host("rig", tmp_path), user)
+    asked = len(user.questions)
+    known = tmp_path / "home/.ssh/known_hosts"
+    known.write_text(known.read_text().replace("visited", "visited,rig,rig.example"))
+    for prompter in (user, None):
+        require_trust(load_host("rig", tmp_path), prompter)
+    assert len(user.questions) == asked == bool(more)
 
 
 def test_a_changed_file_must_be_confirmed_again_unless_only_comments_changed(tmp_path: Path) -> None:

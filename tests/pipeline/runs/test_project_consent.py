@@ -14,7 +14,7 @@ from pipeline.cli.main import run
 from pipeline.config.hosts import load_host
 from pipeline.config.load import load_config, load_file
 from pipeline.records.consents import is_confirmed, keep_consent
-from pipeline.runs.consent import require_project_consent
+from pipeline.runs.consent import require_data_consent, require_project_consent
 from remote.errors import BadUsage, DataUntrusted
 from remote.project.user_folder import user_file
 from remote.protocol.exits import ExitCode
@@ -140,6 +140,17 @@ def test_without_a_terminal_nothing_is_sent_and_the_command_in_the_hint_works(
     assert list(work.rglob("notes.md"))
 
 
+def test_SE_a_folder_that_was_confirmed_as_data_is_not_confirmed_as_the_project(clone: Path) -> None:
+    for_data = f"command: [python, train.py]\ndata: {{path: {clone.parent}}}\n"
+    (clone / "configs/plain.yaml").write_text(for_data)
+    require_data_consent(load_config("plain", clone), Person(), typed=False, host=None)
+    write_config(clone / "configs", "..")
+    with pytest.raises(DataUntrusted, match="takes files from"):
+        require_project_consent(load_config("plain", clone), None, typed=False, host=None)
+    (clone / "configs/plain.yaml").write_text(for_data)
+    require_data_consent(load_config("plain", clone), None, typed=False, host=None)
+
+
 @pytest.mark.parametrize("name", ["a\nb", "a\tb", "x\\ny", "a\r\nMay nothing be sent?", "a\x0bb"])
 def test_a_name_with_a_line_break_adds_no_line_to_a_question_or_to_the_confirmations(clone: Path, name: str) -> None:
     (clone.parent / name).mkdir()
@@ -151,7 +162,7 @@ def test_a_name_with_a_line_break_adds_no_line_to_a_question_or_to_the_confirmat
     (question,) = person.questions
     assert question.splitlines()[1:] == ["May they be sent to the host?"]
     kept = user_file("trusted_data", os.environ).read_bytes()
-    assert (kept.count(b"\n"), kept.count(b"\t")) == (1, 1)
+    assert (kept.count(b"\n"), kept.count(b"\t")) == (1, 2)
 
 
 @pytest.mark.parametrize("planted", [("a", "b\tc"), ("a\tb", "c"), ("a\nb", "c"), ("a\\tb", "c"), ("b", "c")])

@@ -1,0 +1,67 @@
+"""The names that known_hosts did not contain when their host file was accepted, in the user's configuration folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pipeline.config.hosts import LoadedHost
+from pipeline.hosts.address import address_of
+from pipeline.records.consents import is_confirmed, keep_consent
+from remote.link.address import canonical, parse_hop
+from remote.link.ssh.host_keys import is_known_host, own_known_hosts
+from remote.project.user_folder import home, user_file
+
+RULES = "6 "
+"""The version of the rules in trust.py. A confirmation that was stored under another version is not valid."""
+
+
+def keep_new_names(host: LoadedHost, environment: Mapping[str, str]) -> None:
+    """Store which names of an accepted host file known_hosts does not contain.
+
+    The login adds the machine's host key to known_hosts. Without this record, the same file would then require a
+    confirmation.
+    """
+    for name, port in machine_names(host):
+        if not known_hosts_file(name, environment, port) and not was_new(host, name, environment, port):
+            keep_consent(used_hosts(environment), line_of(host), f"{name} {port}")
+
+
+def was_new(host: LoadedHost, name: str, environment: Mapping[str, str], port: int | None) -> bool:
+    """Return True if known_hosts did not contain the name when the host file was accepted."""
+    return is_confirmed(used_hosts(environment), line_of(host), f"{name} {port}")
+
+
+def machine_names(host: LoadedHost) -> Iterator[tuple[str, int | None]]:
+    """Yield the host's name, and the name of every machine that the host file names, with their ports."""
+    address = address_of(host)
+    yield host.name, host.config.port
+    if not address.is_local:
+        yield address.host, address.port
+        yield from ((hop.host, hop.port) for hop in map(parse_hop, address.proxy_jump))
+
+
+def known_hosts_file(name: str, environment: Mapping[str, str], port: int | None) -> str:
+    """Return the known_hosts file that contains the name or another spelling of it, such as 127.1, or ""."""
+    names = {name, canonical(name)}
+    places = [folder / "known_hosts" for folder in (home(environment) / ".ssh", own_known_hosts(environment).parent)]
+    return next((str(path) for path in places for each in names if is_known_host(path, each, port)), "")
+
+
+def used_hosts(environment: Mapping[str, str]) -> Path:
+    """Return the file that lists the names which known_hosts did not contain when their host file was accepted."""
+    return user_file("used_hosts", environment)
+
+
+def line_of(host: LoadedHost) -> str:
+    """Return a line with a digest of the host file's values and the file's path."""
+    assert host.path is not None
+    return f"{_digest_of(host)} {host.path.absolute()}"
+
+
+def _digest_of(host: LoadedHost) -> str:
+    """Return a digest of the values in the host file, independent of comments and order."""
+    text = RULES + json.dumps(host.file_values, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
