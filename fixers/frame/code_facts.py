@@ -177,7 +177,7 @@ def _consumers(path: str, data: bytes) -> Consumers:
         readers = tuple(found.reader for found in find_readers(source))
         scripts = (path,) if is_started(data) else ()
         return Consumers(readers, find_fields(source), scripts, bf16_values_in_python(source))
-    except Unparsable:
+    except (Unparsable, RecursionError):
         return Consumers()
 
 

@@ -209,7 +209,7 @@ def _gradient_options(path: str, source: bytes) -> tuple[Unscaled, ...]:
         return ()
     try:
         return options_of_gradients(TREES.read(path, source))
-    except Unparsable:
+    except (Unparsable, RecursionError):
         return ()
 
 

@@ -25,6 +25,7 @@ LFS_MESSAGE = "this is a Git LFS pointer, not the file itself; it was not checke
 LARGEST_SOURCE_BYTES = 16 * 2**20
 LONGEST_LINE_BYTES = 32 * 2**10
 """Longer lines are data: a pattern can take time that grows with the square of a line's length."""
+TOO_DEEP = "its values refer to each other in chains too long to follow"
 LISTED_HINT = "if it is data, list it in .pipelineignore"
 PRECISION_WORDS = (b"bfloat16", b"bf16", b"flash_att", b"flash-att")
 """A file that is not part of the training is listed as unchanged only if it contains one of these words."""
@@ -67,6 +68,8 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
             _require_settled(fixed, fixers, target)
     except Unparsable as unread:
         return FileOutcome(None, (_unparsable(path, unread.message, unread.line),))
+    except RecursionError:
+        return FileOutcome(None, (_unparsable(path, TOO_DEEP, 1),))
     except Refused as refused:
         return FileOutcome(None, (refused.finding,))
     return FileOutcome(change, findings, left)
@@ -98,7 +101,7 @@ def judge_size(path: str, data: bytes) -> Finding | None:
         return _unparsable(path, f"{len(data)} bytes: too large to be a source file", 1)
     if len(data) <= LONGEST_LINE_BYTES or path.endswith(".ipynb"):
         return None
-    lengths = [len(line) for line in data.splitlines()]
+    lengths = [len(line.removesuffix(b"\r")) for line in data.split(b"\n")]
     longest = max(lengths)
     if longest <= LONGEST_LINE_BYTES:
         return None

@@ -221,19 +221,17 @@ def _composes(unit: Unit, name: str) -> bool:
 
 def _of_libraries(units: Iterable[Unit]) -> set[tuple[str, str]]:
     """Return the classes, as path and name, that have a base class which is not one of the program."""
-    classes: defaultdict[str, list[Unit]] = defaultdict(list)
-    for each in units:
-        if each.is_class:
-            classes[each.name].append(each)
-    return {(each.path, each.name) for own in classes.values() for each in own if _is_of_library(each, classes, ())}
-
-
-def _is_of_library(unit: Unit, classes: Mapping[str, list[Unit]], seen: tuple[Key, ...]) -> bool:
-    if unit.key in seen:
-        return False
-    return any(_base_of_library(base, classes, (*seen, unit.key)) for base in unit.bases if base not in PLAIN_BASES)
-
-
-def _base_of_library(base: str, classes: Mapping[str, list[Unit]], seen: tuple[Key, ...]) -> bool:
-    own = classes.get(base, [])
-    return not own or any(_is_of_library(each, classes, seen) for each in own)
+    classes = [each for each in units if each.is_class]
+    names = {each.name for each in classes}
+    derived: defaultdict[str, list[Unit]] = defaultdict(list)
+    for each in classes:
+        for base in each.bases:
+            derived[base].append(each)
+    found: set[tuple[str, str]] = set()
+    waiting = [base for base in derived if base not in names]
+    while waiting:
+        base = waiting.pop()
+        for each in derived.pop(base, ()) if base not in PLAIN_BASES else ():
+            found.add((each.path, each.name))
+            waiting.append(each.name)
+    return found

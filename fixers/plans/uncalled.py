@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from posixpath import basename, splitext
 from typing import NamedTuple
 
@@ -36,6 +36,7 @@ COMPOSED = re.compile(rb"(getattr\([^\n\"']*)?f?[\"'](\w*(?:(?:\{[^{}\n]*\}|%s)\
 VALUE = re.compile(rb"\{[^{}\n]*\}|%s")
 SHORTEST = 4
 """The least number of letters in a composed name, outside of `getattr`. There, a private name begins with its text."""
+UNKNOWN = ""
 IMPORT = re.compile(rb"\s*(?:import|from)\s")
 
 
@@ -145,37 +146,67 @@ def may_compose(text: bytes, name: bytes, *, is_attribute: bool) -> bool:
 
 @dataclass(frozen=True)
 class OwnClasses:
-    """The classes in the modules of the project."""
+    """The classes in the modules of the project.
+
+    `known`: the judged classes. `bases`: the base classes of each class of a file, by path.
+    """
 
     tree: Tree
     modules: Sequence[Module]
+    known: dict[tuple[str, str], bool] = field(default_factory=dict)
+    bases: dict[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
-    def are_own(self, name: str, path: str, seen: frozenset[str] = frozenset()) -> bool:
-        """Return True if the file defines the class, and all its base classes are the project's own.
+    def are_own(self, name: str, path: str) -> bool:
+        """Return True if the file defines the class, and all its base classes are the project's own."""
+        waiting = [(path, name)]
+        homes: dict[tuple[str, str], Sequence[tuple[str, str]] | None] = {}
+        while waiting:
+            each = waiting[-1]
+            if each not in self.known:
+                self.known[each] = False  # a class that is its own base is not judged again
+                homes[each] = self._homes(*each)
+                waiting += [one for one in homes[each] or () if one not in self.known]
+                continue
+            waiting.pop()
+            if each in homes:
+                needed = homes.pop(each)
+                self.known[each] = needed is not None and all(self.known[one] for one in needed)
+        return self.known[path, name]
 
-        `seen`: the classes, as `path:name`, whose base classes are being judged.
-        """
+    def _homes(self, path: str, name: str) -> Sequence[tuple[str, str]] | None:
+        """Return the base classes, as path and name, or None if one of them is not a class of the project."""
+        if path not in self.bases:
+            self.bases[path] = self._read(path)
+        homes: list[tuple[str, str]] = []
+        for base in self.bases[path].get(name, (UNKNOWN,)):
+            folders, _, tail = base.rpartition(".")
+            parts = {each for each in folders.split(".") if each}
+            near = (each.path for each in self.modules if parts <= {*splitext(each.path)[0].split("/")})
+            found = [each for each in near if self._names_class(each, tail)] if "." in base else [path]
+            if not found or base == UNKNOWN:
+                return None
+            homes += [(each, tail) for each in found]
+        return homes
+
+    def _read(self, path: str) -> Mapping[str, tuple[str, ...]]:
+        """Return the base classes of each class: a dotted name, or a plain one for a class of the same file."""
+        bases: dict[str, tuple[str, ...]] = {}
         with suppress(OSError, Unparsable):
             source = TREES.read(path, self.tree.read(path))
-            found = [each for each in source.tree.body if isinstance(each, ast.ClassDef) and each.name == name]
-            if found and f"{path}:{name}" not in seen:
-                bases = [base for each in found for base in each.bases]
-                own = all(self._is_own(each, source, seen | {f"{path}:{name}"}) for each in bases)
-                return own and not any(each.keywords for each in found)
-        return False
-
-    def _is_own(self, base: ast.expr, source: PythonSource, seen: frozenset[str]) -> bool:
-        meaning = source.names.meaning(base)
-        if meaning is None:
-            name = base.id if isinstance(base, ast.Name) else ""
-            return name == "object" or self.are_own(name, source.path, seen)
-        folders, _, name = meaning.rpartition(".")
-        parts = {each for each in folders.split(".") if each}
-        near = (each.path for each in self.modules if parts <= {*splitext(each.path)[0].split("/")})
-        homes = [path for path in near if self._names_class(path, name)]
-        return bool(homes) and all(self.are_own(name, path, seen) for path in homes)
+            for each in source.tree.body:
+                if isinstance(each, ast.ClassDef):
+                    own = tuple(name for base in each.bases if (name := _base_of(base, source)) != "object")
+                    bases[each.name] = (*bases.get(each.name, ()), *own, *([UNKNOWN] if each.keywords else []))
+        return bases
 
     def _names_class(self, path: str, name: str) -> bool:
         with suppress(OSError):
             return b"class %b" % name.encode() in self.tree.read(path)
         return False
+
+
+def _base_of(base: ast.expr, source: PythonSource) -> str:
+    meaning = source.names.meaning(base)
+    if meaning is not None:
+        return meaning if "." in meaning else f".{meaning}"
+    return base.id if isinstance(base, ast.Name) else UNKNOWN

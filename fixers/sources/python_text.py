@@ -14,7 +14,7 @@ from fixers.sources.commands import is_shell
 from fixers.sources.heredocs import HeredocMap, python_heredocs
 from fixers.sources.notebook import NotebookMap, code_cells, masked
 from fixers.sources.splice import line_of
-from fixers.sources.syntax import parse_python
+from fixers.sources.syntax import Oversized, parse_python
 from fixers.sources.unparsable import Unparsable
 
 BOM = b"\xef\xbb\xbf"
@@ -49,6 +49,8 @@ def parse_module(text: bytes) -> ast.Module:
     """Parse UTF-8 text. Raises Unparsable with the line, for any error of the parser."""
     try:
         return parse_python(text.decode("utf-8"))
+    except Oversized as error:
+        raise Unparsable(error.msg, error.lineno or 1) from None
     except SyntaxError as error:
         raise Unparsable(f"not Python: {error.msg}", error.lineno or 1) from None
     except ValueError as error:

@@ -7,15 +7,43 @@ import warnings
 
 LARGEST_BYTES = 2 * 2**20
 """A syntax tree needs up to 600 times the memory of its source."""
+DEEPEST = 200
+"""Functions of this program and of `ast` that visit a tree recursively need up to four calls for a level. Python allows
+about 1,000 nested calls."""
+SHORT_BYTES = 80
+"""The levels within code of one line and this length are not counted, because counting them takes most of the time."""
+
+
+class Oversized(SyntaxError):
+    """The code is too large or too deep to be analysed."""
 
 
 def parse_python(source: bytes | str) -> ast.Module:
     """Return the syntax tree. Raises SyntaxError for invalid Python, and for code that is too large or too deep."""
     if len(source) > LARGEST_BYTES:
-        raise SyntaxError(f"{len(source)} bytes of Python: too large to be a source file")
+        raise Oversized(f"{len(source)} bytes of Python: too large to be a source file")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(source)
+            tree = ast.parse(source)
     except (ValueError, RecursionError, MemoryError) as error:
         raise SyntaxError(str(error) or type(error).__name__) from None
+    _require_shallow(tree)
+    return tree
+
+
+def _require_shallow(tree: ast.Module) -> None:
+    level: list[ast.AST] = [tree]
+    for _ in range(DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node) if not _is_short(child)]
+        if not level:
+            return
+    error = Oversized(f"code of more than {DEEPEST} nested levels: too deep to be analysed")
+    error.lineno = min((line for node in level if (line := getattr(node, "lineno", 0))), default=1)
+    raise error
+
+
+def _is_short(node: ast.AST) -> bool:
+    if not isinstance(node, ast.expr | ast.stmt):
+        return not node._fields
+    return node.lineno == node.end_lineno and (node.end_col_offset or 0) - node.col_offset < SHORT_BYTES

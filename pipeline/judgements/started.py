@@ -90,9 +90,9 @@ def _enter(reached: Reached, argv: Sequence[str], settings: StartSettings, *, st
 def _read_python(reached: Reached, path: str, data: bytes, settings: StartSettings, *, started: bool) -> None:
     try:
         tree = parse_python(data)
-    except (SyntaxError, ValueError):
+        uses, options = paths_in_python(path, tree, settings, started=started)
+    except (SyntaxError, ValueError, RecursionError):
         return
-    uses, options = paths_in_python(path, tree, settings, started=started)
     reached.uses.extend(uses)
     reached.options_read |= options
     for node in ast.walk(tree):

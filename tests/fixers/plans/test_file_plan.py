@@ -143,3 +143,21 @@ def test_SE_code_that_would_need_gigabytes_as_a_syntax_tree_is_not_parsed(path: 
     data = json.dumps({"cells": [{"cell_type": "code", "source": code}]}) if path == "a.ipynb" else code
     (finding,) = plan_file(path, data.encode(), list(source_fixers()), Target(TITAN_RTX)).findings
     assert "too large to be a source file" in finding.message
+
+
+@pytest.mark.parametrize("end", [b"\r", b"\x0b", b"\x0c"])
+def test_SE_a_byte_that_ends_no_line_in_a_pattern_does_not_shorten_a_line(end: bytes) -> None:
+    half = b"x" * (LONGEST_LINE_BYTES // 2)
+    finding = judge_size("a.py", b"y\n" + half + end + half + b"\n")
+    assert finding is not None
+    assert finding.where == "a.py:2"
+    assert judge_size("a.py", half + b"\r\n" + half + b"\r\n") is None
+
+
+def test_SE_a_fixer_that_recurses_too_deep_leaves_the_file_unchanged() -> None:
+    def edits(source: Source) -> tuple[Edit, ...]:
+        return edits(source)
+
+    outcome = plan_file("a.py", b"x = 1\n", [Fixer(edits)], Target())
+    assert outcome.change is None
+    assert [(each.check, each.severity) for each in outcome.findings] == [("unparsable-source", Severity.ERROR)]

@@ -144,3 +144,21 @@ def test_a_script_that_imports_a_training_and_does_not_reach_it_stays(
         "voice/words.py": "train = WORDS = str\n",
     }
     assert (path in changed(planned(tmp_path, {"train.py": ACCELERATE, **files, path: text}))) is trains
+
+
+def _classes(kind: str, last: str) -> str:
+    """Return classes whose bases are defined after them, up to classes with the base `last`."""
+    if kind == "chain":
+        rows = [f"class A{at}(A{at + 1}):\n    pass\n" for at in range(1000)]
+        return "".join([*rows, f"class A1000({last}):\n    pass\n"])
+    rows = [f"class {name}{at}(A{at + 1}, B{at + 1}):\n    pass\n" for at in range(60) for name in "AB"]
+    return "".join([*rows, *(f"class {name}60({last}):\n    pass\n" for name in "AB")])
+
+
+@pytest.mark.parametrize("kind", ["chain", "diamonds"])
+@pytest.mark.parametrize("last", ["object", "Missing", "A0"])
+def test_SE_many_levels_of_base_classes_are_followed_once(tmp_path: Path, kind: str, last: str) -> None:
+    ranker = RANKER.replace("class Ranker:", "class Ranker(A0):") + "\n\n" + _classes(kind, last)
+    train = f"from voice.serve.ranker import Ranker\n{TRAIN}\nRanker('a')\n"
+    files = {"train.py": train, "voice/__init__.py": "", **PACKAGE, "voice/serve/ranker.py": ranker}
+    assert set(changed(planned(tmp_path, files))) == {"train.py", "voice/serve/ranker.py"}

@@ -152,3 +152,15 @@ def test_an_import_for_a_function_that_nothing_calls_is_not_added(tmp_path: Path
     after = changed(planned(tmp_path, {"train.py": code, "run.sh": "torchrun --nnodes 2 train.py\n"}))["train.py"]
     assert "import os" not in after
     assert "dist.get_rank()" in after
+
+
+@pytest.mark.parametrize("last", ["object", "lib.Base", "A0"])
+@pytest.mark.parametrize(("levels", "names"), [(60, "AB"), (1000, "A")])
+def test_SE_many_levels_of_base_classes_are_judged_once(tmp_path: Path, levels: int, names: str, last: str) -> None:
+    rows = ["import lib\n"]
+    for at in range(levels):
+        bases = ", ".join(f"{name}{at + 1}" for name in names)
+        rows += [f"class {name}{at}({bases}):\n    pass\n" for name in names]
+    rows += [f"class {name}{levels}({last}):\n    pass\n" for name in names]
+    code = TRAINER.format(imports="".join(rows), bases="(A0)", code=UNCALLED)
+    assert narrow(changed(planned(tmp_path, {"train.py": code}))["train.py"]) == (1 if last == "object" else 0)

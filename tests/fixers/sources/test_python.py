@@ -138,6 +138,9 @@ def test_an_edit_is_refused_if_the_bytes_differ_from_those_it_expects() -> None:
         (b"# coding: utf-7\nx = '+AGE-'\n", 1, "would change when decoded"),
         (b"x = 1\x00\n", 1, "not Python"),
         (b"(" * 5000 + b")" * 5000, 1, "not Python"),
+        (b"a = 1\nx = " + b" + ".join([b"a"] * 500) + b"\n", 2, "too deep"),
+        (b"a = 1\nx = a" + b".b(1)" * 300 + b"\n", 2, "too deep"),
+        (b"a = 1\nif a:\n  b\n" + b"elif a:\n  b\n" * 400, 400, "too deep"),
     ],
 )
 def test_unparsable_python_is_reported_with_its_line(data: bytes, line: int, words: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from pipeline.judgements.laptop_paths import Laptop, judge_laptop_paths, suspects
@@ -194,3 +196,20 @@ def test_the_hint_says_what_to_write_instead(text: str, hint: str) -> None:
 )
 def test_a_text_counts_as_a_path_only_if_all_of_it_is_one(text: str, path: str) -> None:
     assert path_in(text) == path
+
+
+@pytest.mark.parametrize("count", [90, 190, 400, 1000])
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda count: "x = " + " + ".join(["part"] * count),
+        lambda count: "x = " + " + ".join(["'/srv/sets/a'"] * count),
+        lambda count: "x = a" + ".b('/srv/sets/a')" * (count // 2),
+        lambda count: "x = open(a)" + ".resolve()" * (count // 2),
+        lambda count: "if a == 0:\n    b\n" + "elif a == 1:\n    open('/srv/sets/a')\n" * count,
+        lambda count: "x = " + "a if b else " * count + "c",
+    ],
+)
+def test_SE_deep_code_does_not_end_the_search_for_paths(form: Callable[[int], str], count: int) -> None:
+    files = {"train.py": "import deep\nopen('/srv/sets')\n", "deep.py": form(count) + "\n"}
+    assert ("error", "train.py:2") in path_findings(files) or ("warning", "train.py:2") in path_findings(files)
