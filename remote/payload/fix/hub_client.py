@@ -2,13 +2,15 @@
 
 `plan` queries the hub before anybody has confirmed anything, with `--host local` on the laptop. The client reads and
 writes files of the user in many places: tokens and records in HF_HOME, logins in ~/.netrc, caches. So it runs with an
-empty private folder in place of these, and sends only the token that is selected here.
+empty private folder as its home, and sends only the token that is selected here. Packages of `pip install --user` are
+still found.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import site
 import tempfile
 from typing import Any, Dict, Mapping, Tuple
 
@@ -61,7 +63,8 @@ def ask_hub_client(
     token = given if redirect else hub_token(environment)[0]
     with tempfile.TemporaryDirectory(prefix="halfstep-hub-") as private:
         folders = {name: os.path.join(private, name.lower()) for name in FOLDERS}
-        alone = {**of_hub, **folders, **NO_OTHER_FILES, "HF_TOKEN_PATH": os.path.join(private, TOKEN_FILE)}
+        alone = {**of_hub, **folders, **NO_OTHER_FILES, "HOME": private, "PYTHONUSERBASE": site.getuserbase()}
+        alone.update({"NETRC": os.path.join(private, "netrc"), "HF_TOKEN_PATH": os.path.join(private, TOKEN_FILE)})
         asked = {**request, "token": token or False, "redirected": bool(redirect)}
         answer = ask_python(python, payload, "hub", asked, alone, timeout_s)
     if redirect and not given and "fault" in answer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import site
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,10 +27,11 @@ def sent(environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> tup
     def ask(
         python: str, payload: str, verb: str, request: dict[str, str], environment: Mapping[str, str], _: float
     ) -> object:
-        private = Path(environment["HF_HOME"]).parent
+        private = Path(environment["HOME"])
         assert private.stat().st_mode & 0o777 == 0o700
         assert list(private.iterdir()) == []
-        ours = {"HF_TOKEN_PATH": str(private / "token"), **NO_OTHER_FILES}
+        ours = {"HOME": str(private), "PYTHONUSERBASE": site.getuserbase(), **NO_OTHER_FILES}
+        ours.update({"HF_TOKEN_PATH": str(private / "token"), "NETRC": str(private / "netrc")})
         ours.update({name: str(private / name.lower()) for name in FOLDERS})
         assert {name: environment[name] for name in ours} == ours
         received.update({name: value for name, value in environment.items() if name not in ours})
@@ -174,3 +177,26 @@ def test_SE_03_a_token_file_of_the_host_is_sent_only_if_it_holds_one_word(
     (tmp_path / "token").write_text(content)
     monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "token"))
     assert hub_token({}) == ("", "")
+
+
+NETRC_CLIENT = """
+import json, netrc, os, sys
+found = [path for path in (os.environ.get("NETRC"), os.path.expanduser("~/.netrc")) if path and os.path.isfile(path)]
+print(json.dumps({"logins": [netrc.netrc(path).authenticators("git.corp") for path in found]}))
+"""
+
+
+@pytest.mark.parametrize("variable", ["HOME", "NETRC"])
+def test_SE_03_no_login_of_the_user_is_found_by_the_client(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Older versions of requests and httpx read ~/.netrc whatever NETRC is set to."""
+    (tmp_path / ".netrc").write_text("machine git.corp login bob password secret\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    if variable == "NETRC":
+        monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    client = tmp_path / "python"
+    client.write_text(f"#!{sys.executable} -I\n{NETRC_CLIENT}")
+    client.chmod(0o755)
+    answer = hub_client.ask_hub_client(str(client), "payload.pyz", {}, {"HF_ENDPOINT": "http://git.corp"}, 20.0)
+    assert answer == {"logins": []}
