@@ -17,7 +17,7 @@ from pipeline.runs.secrets import secret_values
 from pipeline.runs.view import View
 from remote.host import Host
 from remote.link.read_only import ReadOnlyHost
-from remote.protocol.findings import Finding
+from remote.protocol.findings import Finding, Severity
 from remote.sync.rewrite import Rewrite, plan_rewrites
 
 MADE_ON_HOST = frozenset(SETUP_NAMES)
@@ -79,7 +79,7 @@ def unparsable_sources(view: View) -> tuple[Finding, ...]:
     it may be newer than this one, because its syntax may be newer too.
     """
     plan = plan_fixes(site_of(view, None), only=SOURCE_NAMES)
-    found = tuple(finding for finding in plan.findings if finding.check == "unparsable-source")
+    found = tuple(one for one in plan.findings if one.check == "unparsable-source" and one.severity is Severity.ERROR)
     setting = fixer_settings_of(view).get("environment")
     has_base = isinstance(setting, dict) and "base" in setting
     if found or has_base or not (2,) < view.survey.interpreter.version[:2] <= sys.version_info[:2]:

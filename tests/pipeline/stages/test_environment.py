@@ -90,6 +90,14 @@ def test_a_script_without_words_of_the_fixers_is_parsed_too(tmp_path: Path) -> N
     assert host.changes == []
 
 
+@pytest.mark.parametrize("name", ["data.json", "table.py"])
+def test_a_file_of_data_does_not_stop_the_environment(tmp_path: Path, name: str) -> None:
+    context, _ = _without_torch(tmp_path, "import torch\nprint(torch.bfloat16)\n")
+    (tmp_path / name).write_text(f"{{'bf16': {[0] * 20_000}}}\n")
+    view = replace(context.view, scan=scan_project(tmp_path))
+    assert unparsable_sources(view) == ()
+
+
 @pytest.mark.parametrize(("setting", "version"), [("{base: python3.99}", (3, 11)), ("create", (3, 99)), ("create", ())])
 def test_syntax_that_a_newer_python_may_accept_is_not_checked(
     tmp_path: Path, setting: str, version: tuple[int, ...]
