@@ -20,7 +20,7 @@ from pipeline.cli.main import run
 from pipeline.messages.hints import install_command
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_note
-from pipeline.verbs.tensorboard import PLUGIN_FILES, PLUGINS, refuse_redirects
+from pipeline.verbs.tensorboard import PLUGIN_FILES, PLUGINS, VIEWER_BYTES, _viewer, refuse_redirects
 from remote.errors import BadUsage
 from tests.contracts.project_modules import ROOT
 from tests.lab.sshd import nobody_listens
@@ -191,3 +191,11 @@ def test_a_port_that_is_taken_is_named(
     [finding] = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["check"], finding["message"]) == ("busy", f"port {port} is in use")
     assert finding["hint"] == f"pipeline tensorboard {RUN} --port 0"
+
+
+def test_SE_09_tensorboard_has_a_limited_address_space(tmp_path: Path) -> None:
+    """It keeps every tag: 13 MB of event files with a million tags took 1.9 GB."""
+    with _viewer(tmp_path, 6006) as viewer:
+        limits = Path(f"/proc/{viewer.pid}/limits").read_text()
+    row = next(line for line in limits.splitlines() if line.startswith("Max address space"))
+    assert row.split()[3:5] == [str(VIEWER_BYTES)] * 2
