@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import settings
 
+from remote.protocol import hidden
 from tests.exhaustive import mark_exhaustive
 from tests.lab.accounts import Accounts, why_no_accounts
 from tests.lab.chaos import ChaosProxy
@@ -82,6 +83,12 @@ def _own_home(shared_cache: Path, new_folder: Callable[[str], Path], monkeypatch
     monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
     for name in ("SSH_AUTH_SOCK", "HALFSTEP_SSH_CONFIG"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _no_hidden_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test mask the secrets of another one: they are hidden for the rest of a process."""
+    monkeypatch.setattr(hidden, "_values", set())
 
 
 @pytest.fixture(scope="session", autouse=True)
