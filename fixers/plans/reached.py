@@ -109,7 +109,7 @@ class _Search:
         self.imports = imports
         self.by_name = _grouped(units)
         self.names = frozenset(f"{part}{name}" for name in self.by_name for part in ("", PART))
-        self.library = _of_libraries(units)
+        self.open_classes = _of_libraries(units)
         self.methods: defaultdict[tuple[str, str], list[Unit]] = defaultdict(list)
         for each in units:
             if each.owner:
@@ -175,7 +175,7 @@ class _Search:
         is_new = is_created and key not in self.created
         if is_new:
             self.created.add(key)
-        may_call = is_new and key in self.library
+        may_call = is_new and key in self.open_classes
         for each in self.methods[key]:
             if each in self.found:
                 continue
