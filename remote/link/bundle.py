@@ -6,7 +6,6 @@ import contextlib
 import errno
 import hashlib
 import io
-import marshal
 import os
 import stat
 import sys
@@ -15,10 +14,10 @@ import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 from remote.project.user_folder import create_private
+from remote.protocol.byte_code import compile_module
 from remote.protocol.regular import open_regular
 
 PACKAGE = Path(__file__).parent.parent
@@ -26,8 +25,6 @@ FOLDERS = ("protocol", "policy", "payload")
 EPOCH = (1980, 1, 1, 0, 0, 0)
 MAIN = "import sys\nfrom remote.payload.__main__ import main\nsys.exit(main())\n"
 MAX_CACHED_ZIPS = 8
-# The header of an unchecked hash-based .pyc file: flags 1, and a hash that Python never compares (PEP 552).
-PYC_HEADER = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
 
 
 @dataclass(frozen=True)
@@ -77,8 +74,7 @@ def zip_sources(paths: Iterable[Path], *, byte_code: bool = False) -> bytes:
         for name, data in files.items():
             _add(archive, name, data)
             if byte_code and name.endswith(".py"):
-                code = compile(data, name, "exec", dont_inherit=True, optimize=0)
-                _add(archive, f"{name}c", PYC_HEADER + marshal.dumps(code))
+                _add(archive, f"{name}c", compile_module(data, name))
     return buffer.getvalue()
 
 

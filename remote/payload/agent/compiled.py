@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
-import marshal
 import zipfile
 from importlib.util import MAGIC_NUMBER
 
 from remote.payload.files.atomic import write_atomic
-
-# The header of an unchecked hash-based .pyc file: flags 1, and a hash that Python never compares (PEP 552).
-HEADER = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
+from remote.protocol.byte_code import compile_module
 
 
 def compile_payload(payload: str, target: str) -> None:
@@ -27,9 +24,8 @@ def compile_payload(payload: str, target: str) -> None:
             data = source.read(info)
             name = zipfile.ZipInfo(info.filename, info.date_time)
             if info.filename.endswith(".py"):
-                code = compile(data, f"{payload}/{info.filename}", "exec", dont_inherit=True)
                 name.filename += "c"
-                data = HEADER + marshal.dumps(code)
+                data = compile_module(data, f"{payload}/{info.filename}")
             archive.writestr(name, data)
     data = buffer.getvalue()
     write_atomic(target, hashlib.sha256(MAGIC_NUMBER + data).digest() + data, 0o600)
