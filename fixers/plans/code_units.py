@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from fixers.plans.composed_names import Composed, composed_in
 from fixers.plans.neutral_changes import FUNCTIONS, WRAPS
-from fixers.plans.uncalled import CALLED_BY_NAME, COMPOSED, KINDS, SHORTEST, VALUE
+from fixers.plans.uncalled import CALLED_BY_NAME, KINDS
 from fixers.sources.expressions import tail_of
 
 PLAIN = re.compile(
@@ -52,10 +53,9 @@ class Unit:
         return frozenset(name for node in self.nodes for name in _uses(node))
 
     @cached_property
-    def composed(self) -> tuple[tuple[bytes, bool], ...]:
-        """Names that the unit composes of text and values, and whether they are names of attributes."""
-        found = ((each[2], bool(each[1])) for each in COMPOSED.finditer(self.text))
-        return tuple((text, direct) for text, direct in found if direct or len(VALUE.sub(b"", text)) >= SHORTEST)
+    def composed(self) -> tuple[Composed, ...]:
+        """Names that the unit composes of text and values."""
+        return composed_in(self.text)
 
 
 def units_of(path: str, tree: ast.Module, text: bytes, *, is_entry: bool) -> tuple[Unit, ...]:

@@ -17,7 +17,6 @@ from fixers.frame.change import FileChange
 from fixers.frame.modules import TRAINS
 from fixers.plans.code_units import CONFIG, PART, Unit, units_of
 from fixers.plans.programs import Program
-from fixers.plans.uncalled import may_compose
 from fixers.sources.python import TREES
 from fixers.sources.syntax import parse_python
 from fixers.sources.unparsable import Unparsable
@@ -108,6 +107,8 @@ class _Search:
         self.units = units
         self.imports = imports
         self.by_name = _grouped(units)
+        self.free = {name: [each for each in found if not each.owner] for name, found in self.by_name.items()}
+        self.lines = "\n".join(self.by_name).encode()
         self.names = frozenset(f"{part}{name}" for name in self.by_name for part in ("", PART))
         self.open_classes = _of_libraries(units)
         self.methods: defaultdict[tuple[str, str], list[Unit]] = defaultdict(list)
@@ -138,20 +139,14 @@ class _Search:
     def _use(self, names: Iterable[str], path: str = "") -> None:
         known = self.names.intersection(names)
         for name in known:
-            found = self.by_name[name.removeprefix(PART)]
-            by_path = path if len(found) > 1 else ""
+            free, is_created = self.free[name.removeprefix(PART)], not name.startswith(PART)
+            by_path = path if len(free) > 1 else ""
             if (by_path, name) not in self.seen:
                 self.seen.add((by_path, name))
-                self.new += self._using(found, path, is_created=not name.startswith(PART))
+                self.new += [(each, is_created) for each in (self._imported(free, path) if len(free) > 1 else free)]
+        for name in known - self.used:
+            self.new += [(each, True) for each in self.by_name[name.removeprefix(PART)] if self._is_method(each)]
         self.used |= known
-
-    def _using(self, found: Sequence[Unit], path: str, *, is_created: bool) -> Iterator[tuple[Unit, bool]]:
-        free = [each for each in found if not each.owner]
-        for each in self._imported(free, path) if len(free) > 1 else free:
-            yield each, is_created
-        for each in found:
-            if each.owner and self._has_class(each) and not _is_special(each.name):
-                yield each, is_created
 
     def _imported(self, found: Sequence[Unit], path: str) -> Sequence[Unit]:
         """Return those of several units of the same name that the module at `path` defines or imports."""
@@ -164,11 +159,14 @@ class _Search:
         nearest = max((_shared(path, each.path) for each in named), default=0)
         return own or [each for each in named if _shared(path, each.path) == nearest] or found
 
-    def _has_class(self, method: Unit) -> bool:
-        return any(each in self.found for each in self.by_name[method.owner] if each.path == method.path)
+    def _is_method(self, unit: Unit) -> bool:
+        """Return True for a method whose class is reached, if no operation of the language calls it."""
+        if not unit.owner or _is_special(unit.name):
+            return False
+        return any(each in self.found for each in self.by_name[unit.owner] if each.path == unit.path)
 
     def _composed(self, unit: Unit) -> set[str]:
-        return {name for name in self.by_name if _composes(unit, name)} if unit.composed else set()
+        return {name.decode() for each in unit.composed for name in each.among(self.lines)}
 
     def _reach_methods(self, unit: Unit, *, is_created: bool) -> None:
         key = unit.path, unit.name
@@ -187,7 +185,7 @@ class _Search:
         return name in self.used or f"{PART}{name}" in self.used
 
     def _classes(self, base: str, path: str, is_created: bool) -> Iterator[Unit]:
-        found = [each for each in self.by_name.get(base, ()) if not each.owner]
+        found = self.free.get(base, ())
         for each in self._imported(found, path) if found else ():
             if each not in self.found or (is_created and each.is_class and (each.path, each.name) not in self.created):
                 yield each
@@ -213,10 +211,6 @@ def _is_called(method: Unit, may_call: bool) -> bool:
 
 def _is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
-
-
-def _composes(unit: Unit, name: str) -> bool:
-    return any(may_compose(text, name.encode(), is_attribute=direct) for text, direct in unit.composed)
 
 
 def _of_libraries(units: Iterable[Unit]) -> set[tuple[str, str]]:

@@ -19,6 +19,7 @@ from fixers.frame.code_facts import reads_settings
 from fixers.frame.modules import Module
 from fixers.frame.site import Tree
 from fixers.frame.source_fixer import Rewrite
+from fixers.plans.composed_names import Composed, composed_in
 from fixers.plans.neutral_changes import FUNCTIONS, WRAPS
 from fixers.sources.config_files import TOOL_CONFIGS
 from fixers.sources.python import TREES, PythonSource
@@ -31,11 +32,6 @@ NOT_CALLED = "functions that nothing in the project calls"
 KINDS = frozenset({"staticmethod", "classmethod", "property"})
 CALLED_BY_NAME = re.compile(rb"\bfire\.Fire\b|\bgetmembers\(|\bglobals\(\)|\b__dict__\b")
 """Matches code that may call every function of a module or class, by its name."""
-COMPOSED = re.compile(rb"(getattr\([^\n\"']*)?f?[\"'](\w*(?:(?:\{[^{}\n]*\}|%s)\w*)+|\w+(?=[\"'][ ]*\+))[\"']")
-"""Matches a name that is composed of text and values, and the `getattr(` before it."""
-VALUE = re.compile(rb"\{[^{}\n]*\}|%s")
-SHORTEST = 4
-"""The least number of letters in a composed name, outside of `getattr`. There, a private name begins with its text."""
 UNKNOWN = ""
 IMPORT = re.compile(rb"\s*(?:import|from)\s")
 
@@ -123,25 +119,17 @@ def _unused(names: set[str], first: Iterable[str], tree: Tree) -> set[str]:
         if reads_settings(path) or path.endswith(".ipynb") or basename(path).lower() in TOOL_CONFIGS:
             with suppress(OSError):
                 data = tree.read(path)
-                composed = list(COMPOSED.finditer(data)) if path.endswith((".py", ".ipynb")) else []
+                composed = composed_in(data) if path.endswith((".py", ".ipynb")) else ()
                 names = {each for each in names if not _is_used(each.encode(), data, composed)}
         if not names:
             break
     return names
 
 
-def _is_used(name: bytes, data: bytes, composed: Iterable[re.Match[bytes]]) -> bool:
+def _is_used(name: bytes, data: bytes, composed: Iterable[Composed]) -> bool:
     if name in data and re.search(rb"(?<!def )(?<!\w)%b(?!\w)" % re.escape(name), data):
         return True
-    return any(may_compose(each[2], name, is_attribute=bool(each[1])) for each in composed)
-
-
-def may_compose(text: bytes, name: bytes, *, is_attribute: bool) -> bool:
-    parts = VALUE.split(text) if VALUE.search(text) else [text, b""]
-    lacks_start = name.startswith(b"_") and not parts[0]
-    if not is_attribute and (lacks_start or sum(map(len, parts)) < SHORTEST):
-        return False
-    return re.fullmatch(rb"\w*".join(map(re.escape, parts)), name) is not None
+    return any(each.may_be(name) for each in composed)
 
 
 @dataclass(frozen=True)

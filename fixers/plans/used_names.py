@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 
-from fixers.plans.uncalled import COMPOSED, may_compose
+from fixers.plans.composed_names import Composed, composed_in
 from fixers.sources.python import TREES, PythonSource
 from fixers.sources.unparsable import Unparsable
 
@@ -20,7 +20,7 @@ class UsedNames:
     def __init__(self, read: Callable[[str], bytes]) -> None:
         self._read = read
         self._in_code: dict[str, frozenset[str] | None] = {}
-        self._composed: dict[str, tuple[tuple[bytes, bool], ...]] = {}
+        self._composed: dict[str, tuple[Composed, ...]] = {}
 
     def used_in(self, paths: Iterable[str], names: Collection[str]) -> frozenset[str]:
         """Return those of the names that a file may use."""
@@ -33,7 +33,7 @@ class UsedNames:
         used = present if code is None else present & code
         yield from used
         for name in set(names) - used:
-            if any(may_compose(text, name.encode(), is_attribute=direct) for text, direct in self._texts(path, data)):
+            if any(each.may_be(name.encode()) for each in self._texts(path, data)):
                 yield name
 
     def _code(self, path: str, data: bytes) -> frozenset[str] | None:
@@ -42,9 +42,9 @@ class UsedNames:
             self._in_code[path] = None if source is None else frozenset(uses(source.tree, source))
         return self._in_code[path]
 
-    def _texts(self, path: str, data: bytes) -> tuple[tuple[bytes, bool], ...]:
+    def _texts(self, path: str, data: bytes) -> tuple[Composed, ...]:
         if path not in self._composed:
-            self._composed[path] = tuple((each[2], bool(each[1])) for each in COMPOSED.finditer(data))
+            self._composed[path] = composed_in(data)
         return self._composed[path]
 
 
