@@ -39,4 +39,7 @@ def _pattern(composed: Composed) -> re.Pattern[bytes] | None:
     if not composed.is_attribute and sum(map(len, parts)) < SHORTEST:
         return None
     start = b"" if composed.is_attribute or parts[0] else b"(?!_)"
-    return re.compile(rb"^%b%b$" % (start, rb"\w*".join(map(re.escape, parts))), re.MULTILINE)
+    first, *middle, last = map(re.escape, parts)
+    # Atomic groups: the first place of a part is as good as any other, so a hostile text takes linear time.
+    between = b"".join(rb"(?>\w*?%b)" % each for each in middle)
+    return re.compile(rb"^%b%b%b\w*%b$" % (start, first, between, last), re.MULTILINE)

@@ -155,7 +155,7 @@ class _Search:
         modules = {
             each.removesuffix(ends).rpartition(".")[2] for each in self.imports.get(path, ()) if each.endswith(ends)
         }
-        named = [each for each in found if modules & {*splitext(each.path)[0].split("/")[-2:]}]
+        named = [each for each in found if not modules.isdisjoint(_names_of_module(each.path))] if modules else []
         nearest = max((_shared(path, each.path) for each in named), default=0)
         return own or [each for each in named if _shared(path, each.path) == nearest] or found
 
@@ -197,6 +197,12 @@ def _grouped(units: Iterable[Unit]) -> Mapping[str, list[Unit]]:
         if each.name:
             by_name[each.name].append(each)
     return by_name
+
+
+@lru_cache(maxsize=4096)
+def _names_of_module(path: str) -> tuple[str, ...]:
+    """Return the names by which the module may be imported: its own, and that of its folder for `__init__.py`."""
+    return tuple(splitext(path)[0].split("/")[-2:])
 
 
 def _shared(path: str, other: str) -> int:

@@ -9,6 +9,7 @@ import tokenize
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 
 from fixers.sources.commands import is_shell
 from fixers.sources.heredocs import HeredocMap, python_heredocs
@@ -103,6 +104,7 @@ def _map_heredocs(data: bytes) -> MappedText:
     return MappedText(text, HeredocMap(ranges).file_range, lambda words, at: words.encode())
 
 
+@lru_cache(maxsize=32)
 def _map_notebook(data: bytes) -> MappedText:
     """Join the notebook's code cells. Cells that do not parse are skipped and listed in `unread`."""
     cells = code_cells(data)
