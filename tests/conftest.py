@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import configparser
 import contextlib
+import fcntl
 import gc
+import glob
 import os
 import re
 import shutil
@@ -196,7 +198,24 @@ def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """With CI=true, fail a whole file that is skipped for a reason that is not permitted."""
-    return refuse_skip((yield))
+    with compiled_once(collector):
+        return refuse_skip((yield))
+
+
+@contextlib.contextmanager
+def compiled_once(collector: pytest.Collector) -> Iterator[None]:
+    """Let one worker compile the file, and what it imports, while the others wait to load the byte code.
+
+    In a new clone, all workers would otherwise compile all files at the same time.
+    """
+    if isinstance(collector, pytest.Module):
+        stem = glob.escape(collector.path.stem)
+        if not any(collector.path.parent.glob(f"__pycache__/{stem}.*-pytest-*.pyc")):
+            with collector.path.open() as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                yield
+            return
+    yield
 
 
 def refuse_skip(report: Report) -> Report:
@@ -210,7 +229,12 @@ def refuse_skip(report: Report) -> Report:
     return report
 
 
-def pytest_collection_finish() -> None:
-    """Leave what exists before the first test out of garbage collections, which otherwise examine it all again."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave what exists before the first test out of garbage collections, which otherwise examine it each time."""
+    gc.disable()
+    result = yield
     gc.collect()
     gc.freeze()
+    gc.enable()
+    return result

@@ -12,6 +12,7 @@ import pytest
 from remote.link.address import Address
 from remote.link.container import Container
 from remote.link.reach import open_host
+from tests.lab.payload import install_payload
 
 # Minimal container engines: their state is a folder, and their commands run on this machine.
 RECORD = """#!/bin/sh
@@ -105,9 +106,10 @@ def verbs(engine: Path) -> list[str]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home folder on the host, which is this machine with the engines in `bin`."""
+    """The home folder on the host, which is this machine with the engines in `bin`. The host was used before."""
     home = tmp_path / "home"
     home.mkdir()
+    install_payload(home / "halfstep", byte_code=False).chmod(0o700)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{tools(tmp_path)}")
     return home

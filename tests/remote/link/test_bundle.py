@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import io
+import marshal
 import os
 import subprocess
 import sys
 import zipfile
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
+from types import CodeType
 
 import pytest
 
 from remote.link import bundle
+from remote.payload.agent.compiled import compile_payload
 from remote.project.user_folder import create_private
+from remote.protocol.byte_code import compile_module
 
 ROOT = Path(__file__).parents[2]
 
@@ -159,6 +163,33 @@ def test_byte_code_is_used_by_the_python_that_compiled_it_and_others_use_the_sou
             data = source.read(name)
             target.writestr(name, magic + data[4:] if name.endswith(".pyc") else data)
     assert Path(main_file(path)).name == used
+
+
+def names_in(code: CodeType) -> set[str]:
+    """Return the paths that tracebacks name, of a module and its functions."""
+    functions = (one for one in code.co_consts if isinstance(one, CodeType))
+    return {code.co_filename}.union(*map(names_in, functions))
+
+
+@pytest.mark.parametrize(("magic", "value"), [(MAGIC_NUMBER, 1), (b"\0\0\r\n", 2)], ids=["this", "another"])
+def test_a_compiled_payload_reuses_the_byte_code_of_this_python_under_the_path_of_its_sources(
+    magic: bytes, value: int, tmp_path: Path
+) -> None:
+    source, payload, compiled = "def f():\n def g(): return {}\n", tmp_path / "payload.pyz", tmp_path / "compiled.zip"
+    with zipfile.ZipFile(payload, "w") as archive:
+        archive.writestr("a.py", source.format(2))
+        archive.writestr("a.pyc", magic + compile_module(source.format(1).encode(), "a.py")[4:])
+        archive.writestr("b.py", source.format(2))
+    compile_payload(str(payload), str(compiled))
+    with zipfile.ZipFile(compiled) as archive:
+        codes = {name: marshal.loads(archive.read(name)[16:]) for name in archive.namelist()}
+    assert {name: names_in(code) for name, code in codes.items()} == {
+        "a.pyc": {f"{payload}/a.py"},
+        "b.pyc": {f"{payload}/b.py"},
+    }
+    expected = {"a.pyc": value, "b.pyc": 2}
+    for name, code in codes.items():
+        assert code == compile(source.format(expected[name]), "another path", "exec", dont_inherit=True), name
 
 
 def test_hooks_are_written_with_the_byte_code_of_the_payload(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from remote.link.local import local_host
 from remote.link.reach import open_host
 from remote.link.streams import LocalProcessStream, LocalStarter, ProcessStream
 from remote.protocol.exits import ExitCode
+from tests.lab.payload import install_payload
 from tests.remote.link.container_engine import calls, home, titan, write_engine
 from tests.remote.link.test_shared_hosts import ran_as, shared
 
@@ -179,7 +180,7 @@ def test_a_user_who_creates_the_workdir_while_the_payload_is_sent_comes_too_late
 def test_a_stored_payload_that_another_user_could_change_after_the_check_is_not_executed(
     tmp_path: Path, account: Account, keep: bool, how: str
 ) -> None:
-    local_host(str(tmp_path / "work")).list_files("nothing")
+    install_payload(tmp_path / "work")
     stored = tmp_path / "work/payload" / f"{payload_bundle(byte_code=True).sha256}.pyz"
     if how == "a file of another user":
         shutil.chown(stored, account())
@@ -273,8 +274,8 @@ def test_no_container_is_created_below_a_folder_or_link_of_another_user(home: Pa
     theirs = tmp_path / "theirs"
     theirs.symlink_to(home) if link else theirs.mkdir()
     os.chown(theirs, 4242, -1, follow_symlinks=False)
-    host = open_host(titan(Container("torch"), f"{theirs}/halfstep"))
+    host = open_host(titan(Container("torch"), f"{theirs}/work"))
     with pytest.raises(ContainerUnavailable, match=f"{theirs} belongs to another user"):
         host.probe(["true"])
     host.close()
-    assert not (theirs / "halfstep").exists()
+    assert not (theirs / "work").exists()

@@ -100,8 +100,8 @@ def test_SE_an_image_of_another_user_is_not_started(home: Path, tmp_path: Path, 
 def test_an_own_workdir_that_is_a_link_is_used(
     home: Path, tmp_path: Path, apptainer: Path, prepare: Callable[[Path], None]
 ) -> None:
-    scratch = tmp_path / "scratch"
-    scratch.mkdir(mode=0o755)
+    scratch = (home / "halfstep").rename(tmp_path / "scratch")
+    scratch.chmod(0o755)
     prepare(scratch / "containers")
     (home / "halfstep").symlink_to(scratch)
     enter(titan(TORCH))
