@@ -22,7 +22,8 @@ What it does
 
     * The program always imports a module that imports `flash_attn` itself, or that patches FlashAttention into a
       library.
-    * The program asserts FlashAttention, raises an error for other attention, or has a table without other classes.
+    * The program asserts FlashAttention, raises an error for other attention, or has a table of attention
+      classes that lists only FlashAttention.
     * The other branch of a switch raises an error, or uses variables that only the FlashAttention branch assigns.
     * Layers of transformers get a two-dimensional padding mask.
     * The file that selects FlashAttention assigns to `is_causal` of a layer.

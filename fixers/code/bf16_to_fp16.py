@@ -68,7 +68,7 @@ import re
 from fixers.code.bf16_forms.assignments import replace_assigned_flags
 from fixers.code.bf16_forms.flags import replace_flags
 from fixers.code.bf16_forms.loads import set_load_dtypes
-from fixers.code.bf16_forms.spellings import consumers_beside
+from fixers.code.bf16_forms.spellings import consumers_with_file
 from fixers.code.bf16_forms.values import replace_values
 from fixers.code.bf16_forms.vocabulary import extend_vocabulary
 from fixers.code.bf16_forms.words import replace_words
@@ -111,7 +111,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     if target.code_facts.stays_pure(source.path):
         return Rewrite(skipped=(SkippedPlace(source.path, PURE),))
     draft = Draft(source.python, name)
-    consumers = consumers_beside(draft.source, target.code_facts.consumers)
+    consumers = consumers_with_file(draft.source, target.code_facts.consumers)
     replace_values(draft)
     replace_words(draft, consumers, target.code_facts.traits.frozen_loads)
     edit_command_strings(draft)

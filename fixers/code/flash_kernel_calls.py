@@ -13,7 +13,7 @@ from fixers.sources.python import PythonSource
 
 
 def report_kernel(draft: Draft) -> None:
-    """Report the first call of a FlashAttention kernel that may run on this card."""
+    """Report the first call of a FlashAttention kernel that the program may reach on this card."""
     calls = draft.source.names.of_type(ast.Call)
     kernels = (call for call in calls if tail_of(call).startswith("flash_attn_") and _is_of_kernel(draft.source, call))
     reached = (each for each in kernels if not is_gated(draft.source, each) and not is_named_flash(draft.source, each))

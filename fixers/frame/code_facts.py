@@ -48,7 +48,7 @@ class CodeFacts:
     `jax`: paths of Python files that use JAX.
     `scripts`: paths of scripts that never train.
     `half_models`: `path:name` of classes and functions that load or cast a model to half precision.
-    `twins`: files with the names of the files of `half_models` or of functions that cast to float32.
+    `twins`: files with the same name as a file that defines one of `half_models`, or a function that casts to float32.
     `consumers`: the precision values that the code accepts.
     `traits`: how the code computes attention and scales its loss.
     `copies`: folders that contain the complete source of a library.
@@ -56,8 +56,8 @@ class CodeFacts:
     `float16_only`: autocast dtypes that are float16 in every assignment of the project.
     `unselected`: FSDP policies that no code selects on a card without bfloat16.
     `deepspeed_only`: modules that run only under DeepSpeed.
-    `on_machines`: files with ranks that run on several machines, because commands start their scripts there, or because
-    a config starts them. None if the commands of the project were not read.
+    `on_machines`: files that select a device by rank and run on several machines, because commands or a config start
+    their scripts there. None if the commands of the project were not read.
     `flash_defaults`: arguments with FlashAttention as their default, if some call omits the argument.
     `uncalled` and `only_inference`: `path:name` of functions that nothing calls, or that only inference scripts call.
     `trl_scripts`: scripts that parse arguments of TRL.

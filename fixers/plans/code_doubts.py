@@ -48,7 +48,7 @@ def of_code(program: Program, read: Callable[[str], bytes]) -> Iterator[Doubt]:
 def _has_only_own_trainers(program: Program, read: Callable[[str], bytes]) -> bool:
     """Return True if the program computes gradients itself, and only classes of its own look like scaling trainers.
 
-    A module that scales only after the plan gets a scaler from a fixer.
+    If a module scales the loss only in its planned form, a fixer adds the scaler.
     """
     texts = [_read(each.path, read) for each in program.modules]
     if any(each.scales and not SCALES.is_in(text) for each, text in zip(program.modules, texts, strict=True)):
@@ -79,7 +79,7 @@ def _imports_trainer(program: Program) -> bool:
 def _of_megatron(program: Program, read: Callable[[str], bytes]) -> Iterator[Doubt]:
     """Yield a doubt if the program calls Megatron-core itself and sets no function that scales the loss."""
     users = [each for each in program.modules if any(name.startswith(MEGATRON) for name in each.imports)]
-    if not users or any(_runs_its_loop(module) for module in program.modules):
+    if not users or any(_runs_megatron_loop(module) for module in program.modules):
         return
     texts = {each.path: _read(each.path, read) for each in program.modules}
     if any(SCALES_IN_MEGATRON.is_in(text) for text in texts.values()):
@@ -90,7 +90,7 @@ def _of_megatron(program: Program, read: Callable[[str], bytes]) -> Iterator[Dou
             yield Doubt(f"{where} trains with {MEGATRON}, and nothing sets grad_scale_func to scale the loss", where)
 
 
-def _runs_its_loop(module: Module) -> bool:
+def _runs_megatron_loop(module: Module) -> bool:
     return any(name.startswith("megatron.") and name.endswith(LOOPS_OF_MEGATRON) for name in module.imports)
 
 

@@ -1,11 +1,11 @@
 """data-collator: the host's copy of the data collator is identical to the project's.
 
 What it does
-    Compares the file in `fixers.data-collator.path` with the host's copy. The default path is the only Python file with
-    "collator" in its name. If the host's copy differs, it is replaced with the project's file, as the source fixers
-    rewrite it. Files listed in `fixers.data-collator.copies` are copies in the project and are updated too. Other files
-    with the same name in the host's project, in its environment and on PYTHONPATH are reported if their content
-    differs.
+    Compares the file in `fixers.data-collator.path` with the host's copy. The default path is the only Python file
+    with "collator" in its name. If the host's copy differs, it is replaced with the project's file, including the
+    edits of the source fixers. Files listed in `fixers.data-collator.copies` are copies in the project and are
+    updated too. Other files with the same name in the host's project, in its environment and on PYTHONPATH are
+    reported if their content differs.
 
 Why
     The collator is often edited and copied by hand. A stale copy on the host pads labels with the wrong value, or

@@ -43,7 +43,7 @@ class Logs:
         """Download missing data. New data is appended to local event files; the adapter's digests are verified."""
         view = context.view
         run = run_of(view)
-        assert run is not None, "logs runs only after train is done"
+        assert run is not None, "the stage logs runs only after the stage train is done"
         pulled = pull_run(context.host, view.layout.key, run, folder_of(view), weights=True, listener=context.listener)
         summary = f"{size(pulled.added_bytes)} downloaded to {_folder(view)}{_missing(run)}"
         own = None

@@ -24,7 +24,7 @@ def loss_text(loss: float) -> str:
 
 
 def mean_loss_text(loss: float) -> str:
-    """Format a mean of losses: 'mean loss 1.831'. `loss` alone is the value of one step."""
+    """Format a mean of losses: 'mean loss 1.831'. The label `loss` without `mean` is used for the loss of one step."""
     return f"mean loss {loss_text(loss)}"
 
 
@@ -54,10 +54,11 @@ class MeanLoss:
             self.lowest = self.mean
 
     def _drop_oldest(self) -> None:
-        """Drop the oldest loss. Losses move from `_back` to `_front` once, so that a loss costs the same in any window.
+        """Drop the oldest loss.
 
-        An entry of `_front`, whose last entry is the oldest, contains the sum of its loss and all newer ones of
-        `_front`. Nothing is subtracted, so no rounding errors accumulate.
+        The last entry of `_front` is the oldest. Each entry holds the sum of its own loss and all newer losses in
+        `_front`. Each loss moves from `_back` to `_front` once, so the cost per loss does not depend on the size of the
+        window. Nothing is subtracted, so no rounding errors accumulate.
         """
         if not self._front:
             total = 0.0

@@ -22,7 +22,7 @@ from fixers.sources.readers.displays import is_table_of_dtypes
 from fixers.sources.readers.reader import Fields
 
 COUNTERPARTS = {"bf16": "fp16", "bf16_full_eval": "fp16_full_eval"}
-ASKED = frozenset({*COUNTERPARTS, "tf32"})
+FLAGS_EDITED = frozenset({*COUNTERPARTS, "tf32"})
 TAKES_FLAGS = re.compile(r".*(?:Arguments|Args|Config|Trainer|Settings|Plugin)$|dict$|update$|replace$")
 LIBRARIES = ("transformers.", "trl.", "accelerate.", "peft.", "optimum.")
 DEEPSPEED_FP16 = (
@@ -59,7 +59,7 @@ def replace_flags(draft: Draft, consumers: Consumers) -> None:
 
 
 def _judge_call(draft: Draft, consumers: Consumers, call: ast.Call) -> None:
-    if not any(keyword.arg in ASKED for keyword in call.keywords):
+    if not any(keyword.arg in FLAGS_EDITED for keyword in call.keywords):
         return
     flags: Flags = {}
     for keyword in call.keywords:

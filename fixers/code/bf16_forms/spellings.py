@@ -18,7 +18,7 @@ LIBRARIES = frozenset(
 )
 
 
-def consumers_beside(source: PythonSource, project: Consumers) -> Consumers:
+def consumers_with_file(source: PythonSource, project: Consumers) -> Consumers:
     """Return the project's readers. Find the readers of this file again, because earlier fixers may have changed it."""
     readers = tuple(found.reader for found in find_readers(source)) if may_contain_readers(source.text) else ()
     return project.with_file(source.path, readers, is_started(source.text))
