@@ -11,6 +11,7 @@ from typing import Any
 
 from remote.errors import BadUsage
 from remote.link.address import Hop, judge_port, parse_hop
+from remote.link.ssh.config_words import ssh_words
 
 COMMAND = "ssh "
 URL = "ssh://"
@@ -26,6 +27,7 @@ USED = ("hostname", "identityfile", "port", "user", "userknownhostsfile")
 REFUSED = frozenset("BbFIPQW")
 """Options that are rejected: they change the connection, and no key of a host file corresponds to them."""
 REFUSED_SETTINGS = ("hostkeyalias", "proxycommand")
+USE_ALIAS = "write the option into a Host block of ~/.ssh/config, and use that alias as the host"
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,7 @@ def _parse_command(text: str) -> Destination:
         elif key in USED:
             settings.setdefault(key, setting)
         elif option in REFUSED or key in REFUSED_SETTINGS:
-            hint = "write the option into a Host block of ~/.ssh/config, and use that alias as the host"
-            raise BadUsage(f"the ssh option -{option} {value} cannot be used here", where=WHERE, hint=hint)
+            raise BadUsage(f"the ssh option -{option} {value} cannot be used here", where=WHERE, hint=USE_ALIAS)
         else:
             ignored.append(f"-{option} {value}".rstrip())
     return _destination(hosts, settings, tuple(jumps), tuple(ignored))
@@ -152,7 +153,15 @@ def _setting(option: str, value: str) -> tuple[str, str]:
     if option != "o":
         return KEYS.get(option, ""), value
     key, _, after = value.replace("=", " ", 1).strip().partition(" ")
-    return key.lower(), after.strip()
+    is_path = key.lower() == "identityfile"
+    return key.lower(), " ".join(_words(key, after)) if is_path else after.strip()
+
+
+def _words(key: str, value: str) -> list[str]:
+    try:
+        return ssh_words(value)
+    except ValueError as error:
+        raise BadUsage(f"invalid {key} {value!r}: {error}", where=WHERE) from None
 
 
 def _destination(
@@ -166,7 +175,7 @@ def _destination(
     if port and not (port.isascii() and port.isdigit()):
         raise BadUsage(f"invalid port {port!r}", where=WHERE)
     judge_port(int(port) if port else None)
-    known = settings.get("userknownhostsfile")
+    known = _known_hosts(settings.get("userknownhostsfile", ""))
     return Destination(
         Hop(
             settings.get("hostname", hop.host),
@@ -175,6 +184,14 @@ def _destination(
         ),
         settings.get("identityfile"),
         jumps,
-        None if known == os.devnull else known,
+        known,
         ignored,
     )
+
+
+def _known_hosts(value: str) -> str | None:
+    """Return the file that UserKnownHostsFile names. Raises BadUsage if it names several files."""
+    files = [file for file in _words("UserKnownHostsFile", value) if file not in (os.devnull, "none")]
+    if len(files) > 1:
+        raise BadUsage(f"UserKnownHostsFile names several files: {', '.join(files)}", where=WHERE, hint=USE_ALIAS)
+    return next(iter(files), None)

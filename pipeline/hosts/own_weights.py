@@ -138,7 +138,7 @@ def _copy(config: HostConfig, places: Sequence[str]) -> list[str]:
         "-P": str(config.port or ""),
         "-i": str(Path(config.identity_file).expanduser()) if config.identity_file else "",
         "-J": ",".join(config.proxy_jump),
-        "-o": f"UserKnownHostsFile={Path(config.known_hosts).expanduser()}" if config.known_hosts else "",
+        "-o": f'UserKnownHostsFile="{Path(config.known_hosts).expanduser()}"' if config.known_hosts else "",
     }
     given = [word for option, value in options.items() if value for word in (option, value)]
     return ["scp", "-r", *given, *(f"{target}:{place}" for place in places)]

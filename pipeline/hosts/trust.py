@@ -264,6 +264,7 @@ def _identity(hop: ResolvedHop) -> tuple[object, ...]:
         hop.user,
         hop.key_name,
         hop.known_hosts,
+        hop.known_hosts_command,
         hop.host_key,
         hop.proxy_command,
     )

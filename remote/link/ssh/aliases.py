@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from remote.link.ssh.config_words import ssh_words
 from remote.project.user_folder import home
 from remote.protocol.text import file_lines
 
@@ -80,6 +80,6 @@ def _lines(path: Path) -> Iterator[list[str]]:
 def _words(line: str) -> list[str]:
     first, _, values = line.strip(BLANK).replace("\t", " ").replace("=", " ", 1).partition(" ")
     try:
-        return [first, *shlex.split(values, comments=True)] if first and not first.startswith("#") else []
+        return [first, *ssh_words(values, comments=True)] if first and not first.startswith("#") else []
     except ValueError:
         return []

@@ -16,6 +16,7 @@ from typing import BinaryIO
 from remote.errors import HostKeyRefused
 from remote.link.prompter import Prompter
 from remote.link.ssh.known_hosts import Entry, HostKey, Trust, Verdict, entries_for, judge_host_key, parse_known_hosts
+from remote.link.ssh.known_hosts_command import OPTION, run_known_hosts_command
 from remote.link.ssh.revoked_keys import require_not_revoked
 from remote.link.ssh.route import ResolvedHop
 from remote.project.user_folder import create_private, user_file
@@ -27,15 +28,21 @@ MAX_KNOWN_HOSTS = 16 * 2**20
 
 @dataclass(frozen=True)
 class KnownHosts:
-    """The entries of all known_hosts files of a hop, halfstep's file last, and the warnings about these files."""
+    """The entries of all known_hosts files of a hop, halfstep's file last, and the warnings about these files.
+
+    `printed` are the entries that KnownHostsCommand prints before the server has presented a key.
+    """
 
     entries: tuple[Entry, ...]
     warnings: tuple[str, ...]
+    printed: tuple[Entry, ...] = ()
 
     def key_types(self, name: str) -> tuple[str, ...]:
         """Return the types of the keys that are known for `name`."""
         return tuple(
-            dict.fromkeys(entry.key.key_type for entry in entries_for(self.entries, name) if not entry.revoked)
+            dict.fromkeys(
+                entry.key.key_type for entry in entries_for((*self.entries, *self.printed), name) if not entry.revoked
+            )
         )
 
 
@@ -45,7 +52,10 @@ def own_known_hosts(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
-    """Read the existing known_hosts files of the hop. Raises HostKeyRefused if a file is not readable."""
+    """Read the existing known_hosts files of the hop, and run its KnownHostsCommand.
+
+    Raises HostKeyRefused if a file is not readable, or if the command fails.
+    """
     entries: list[Entry] = []
     warnings: list[str] = []
     for path in dict.fromkeys([*map(Path, hop.known_hosts), own]):
@@ -67,7 +77,8 @@ def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
         file_entries, problems = parse_known_hosts(data.decode("utf-8", "replace"), str(path))
         entries += file_entries
         warnings += problems
-    return KnownHosts(tuple(entries), tuple(warnings))
+    printed, problems = run_known_hosts_command(hop, None)
+    return KnownHosts(tuple(entries), (*warnings, *problems), printed)
 
 
 def is_known_host(path: Path, name: str, port: int | None = None) -> bool:
@@ -92,7 +103,8 @@ def verify_host_key(
 ) -> None:
     """Raise HostKeyRefused unless `presented` is a trusted key of the hop. The user is prompted for an unknown key."""
     require_not_revoked(hop, presented)
-    verdict = judge_host_key(known.entries, hop.key_name, presented, pinned=hop.host_key)
+    printed, _ = run_known_hosts_command(hop, presented)
+    verdict = judge_host_key((*known.entries, *printed), hop.key_name, presented, pinned=hop.host_key)
     if verdict.trust is Trust.TRUSTED:
         return
     if verdict.trust is Trust.UNKNOWN:
@@ -143,11 +155,14 @@ def _refused(hop: ResolvedHop, presented: HostKey, verdict: Verdict) -> HostKeyR
         )
     expected = ", ".join(f"{entry.key.key_type} {entry.key.fingerprint} ({entry.where})" for entry in verdict.expected)
     path = verdict.expected[0].where.rpartition(":")[0]
+    forget = shell_command("ssh-keygen -R {} -f {}", hop.key_name, path)
+    if path == OPTION:
+        forget = f"correct what {OPTION} prints"
     return HostKeyRefused(
         f"the host key of {name} HAS CHANGED: it presents {presented.key_type} {presented.fingerprint}, expected is "
         f"{expected}; this may be a man-in-the-middle attack, so nothing was sent to it",
         where=verdict.expected[0].where,
-        hint=shell_command("only if the machine was reinstalled: ssh-keygen -R {} -f {}", hop.key_name, path),
+        hint=f"only if the machine was reinstalled: {forget}",
     )
 
 

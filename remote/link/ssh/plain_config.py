@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,11 +10,14 @@ import paramiko
 
 from remote.errors import BadUsage
 from remote.link.address import Hop
-from remote.link.ssh.options import Options
+from remote.link.ssh.config_words import ssh_words
+from remote.link.ssh.options import COMMAND, PATH_LISTS, Options
 from remote.project.user_folder import home
 from remote.protocol.text import file_lines
 
 IGNORED = ("include", "match")
+SETTING = re.compile(r"\s*(\w+)(?:\s*=\s*|\s+)(.+)")
+SEPARATOR = "\0"
 
 
 def read_plain_config(environment: Mapping[str, str]) -> tuple[paramiko.SSHConfig, tuple[str, ...]]:
@@ -32,9 +36,17 @@ def read_plain_config(environment: Mapping[str, str]) -> tuple[paramiko.SSHConfi
         # paramiko applies a Match block with an unknown criterion to every host, so these blocks are removed.
         lines = _without_matches(lines)
     try:
-        return paramiko.SSHConfig.from_text("\n".join(lines)), tuple(warnings)
+        return paramiko.SSHConfig.from_text("\n".join(map(_with_separators, lines))), tuple(warnings)
     except (paramiko.ConfigParseError, ValueError) as error:
         raise BadUsage(f"invalid {path}: {error}", where=str(path)) from None
+
+
+def _with_separators(line: str) -> str:
+    """Separate the words of an option with several values, because paramiko removes some of the quotes."""
+    setting = SETTING.match(line)
+    if not setting or setting[1].lower() not in (*PATH_LISTS, COMMAND):
+        return line
+    return f"{setting[1]} {SEPARATOR.join(ssh_words(setting[2], comments=setting[1].lower() != COMMAND))}"
 
 
 def _without_matches(lines: list[str]) -> list[str]:
@@ -53,5 +65,13 @@ def plain_options(config: paramiko.SSHConfig, hop: Hop) -> Options:
     values = config.lookup(hop.host)
     options: dict[str, tuple[str, ...]] = {}
     for key, value in values.items():
-        options[key] = tuple(value) if isinstance(value, list) else (str(value),)
+        options[key] = tuple(value) if isinstance(value, list) else tuple(str(value).split(SEPARATOR))
+    for key, name in PATH_LISTS.items():
+        path = next((path for path in options.get(key, ()) if "%" in path or "${" in path), None)
+        if path is not None:
+            raise BadUsage(
+                f"without OpenSSH, tokens in {name} ({path}) have no effect",
+                where="~/.ssh/config",
+                hint="install OpenSSH, or write the path without tokens",
+            )
     return options

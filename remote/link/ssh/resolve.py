@@ -5,20 +5,20 @@ from __future__ import annotations
 import getpass
 import importlib
 import os
-import shlex
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from remote.errors import BadUsage
 from remote.link.address import Address, Hop, judge_host, parse_hop
-from remote.link.ssh.options import Options, read_ssh_options
-from remote.link.ssh.route import ResolvedHop, Route
-from remote.project.user_folder import account_home, home
-from remote.protocol.text import line_fields
+from remote.link.ssh.options import Options, expand_home, read_ssh_options
+from remote.link.ssh.route import ResolvedHop, Route, known_hosts_name
+from remote.project.user_folder import home
 
 MAX_HOPS = 8
 PLAIN = "remote.link.ssh.plain_config"
+DEFAULT_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
+SYSTEM_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 DEFAULT_IDENTITIES = ("~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ed25519")
 ReadOptions = Callable[[Hop], Options]
 
@@ -74,18 +74,19 @@ def _hop(
     # The identity, the known hosts and the pinned key of the host file apply only to the target.
     identity_file, known_hosts = (address.identity_file, address.known_hosts) if is_target else (None, None)
     files = (identity_file,) if identity_file else options.get("identityfile", DEFAULT_IDENTITIES)
-    known = [_expand(known_hosts, folder)] if known_hosts else _known_hosts(options, folder)
+    known = [expand_home(known_hosts, folder)] if known_hosts else _known_hosts(options, folder)
     timeout = _first_value(options, "connecttimeout") or ""
     return ResolvedHop(
         alias=hop.host,
         host=host,
         port=port,
         user=hop.user or _user(options, environment),
-        identity_files=tuple(dict.fromkeys(_expand(path, folder) for path in files)),
+        identity_files=tuple(dict.fromkeys(expand_home(path, folder) for path in files)),
         identities_only=bool(identity_file) or _first_value(options, "identitiesonly") == "yes",
         agent_socket=_agent(options, environment, folder),
         known_hosts=tuple(dict.fromkeys(known)),
-        revoked_keys=tuple(_expand(path, folder) for path in options.get("revokedhostkeys", ()) if path != "none"),
+        known_hosts_command=() if known_hosts else _values(options, "knownhostscommand"),
+        revoked_keys=tuple(expand_home(path, folder) for path in _values(options, "revokedhostkeys")),
         key_name=_first_value(options, "hostkeyalias") or known_hosts_name(host, port),
         host_key=address.host_key if is_target else None,
         proxy_command=None if jumped else _proxy_command(options),
@@ -94,11 +95,6 @@ def _hop(
         destination=address.destination or address.name,
         is_target=is_target,
     )
-
-
-def known_hosts_name(host: str, port: int) -> str:
-    """Return the name of a server in known_hosts: `host`, or `[host]:port` if the port is not 22."""
-    return host.lower() if port == 22 else f"[{host.lower()}]:{port}"
 
 
 def _user(options: Options, environment: Mapping[str, str]) -> str:
@@ -115,22 +111,17 @@ def _first_value(options: Options, key: str) -> str | None:
     return values[0] if values else None
 
 
+def _values(options: Options, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
+    values = options.get(key, default)
+    return () if [value.lower() for value in values] == ["none"] else values
+
+
 def _known_hosts(options: Options, folder: Path) -> list[str]:
-    user_files = [_expand(path, folder) for path in _paths(options, "userknownhostsfile")] or [
-        str(folder / ".ssh/known_hosts")
+    files = _values(options, "userknownhostsfile", DEFAULT_KNOWN_HOSTS)
+    return [
+        *(expand_home(path, folder) for path in files),
+        *_values(options, "globalknownhostsfile", SYSTEM_KNOWN_HOSTS),
     ]
-    return user_files + _paths(options, "globalknownhostsfile")
-
-
-def _paths(options: Options, key: str) -> list[str]:
-    """Split several paths on one line. A path with spaces must be quoted or be the only path on its line."""
-    text = " ".join(options.get(key, ()))
-    if text and '"' not in text and Path(text).is_file():
-        return [text]
-    try:
-        return [path for path in shlex.split(text) if path != "none"]
-    except ValueError:
-        return line_fields(text)
 
 
 def _agent(options: Options, environment: Mapping[str, str], folder: Path) -> str | None:
@@ -141,15 +132,4 @@ def _agent(options: Options, environment: Mapping[str, str], folder: Path) -> st
         return None
     if value.startswith("$"):
         return environment.get(value.strip("${}")) or None
-    return _expand(value, folder)
-
-
-def _expand(path: str, folder: Path) -> str:
-    """Expand ~ to `folder`, the value of HOME. Also replaces the account's home folder, which `ssh -G` writes for ~."""
-    path = path.strip('"')
-    if path == "~" or path.startswith("~/"):
-        return str(folder / path[2:])
-    account = account_home()
-    if account and str(folder) != account and path.startswith(account + "/.ssh/"):
-        return str(folder / path[len(account) + 1 :])
-    return path
+    return expand_home(value, folder)

@@ -10,8 +10,8 @@ class ResolvedHop:
     """One SSH server of a route, as resolved by `ssh -G`.
 
     `key_name` is its name in known_hosts; `host_key` is the fingerprint that the host file pins.
-    `revoked_keys` are the
-    files of RevokedHostKeys. `destination` is the value of --host, for hints; all hops of a route have the same value.
+    `revoked_keys` are the files of RevokedHostKeys, and `known_hosts_command` the words of KnownHostsCommand.
+    `destination` is the value of --host, for hints; all hops of a route have the same value.
     """
 
     alias: str
@@ -22,6 +22,7 @@ class ResolvedHop:
     identities_only: bool = False
     agent_socket: str | None = None
     known_hosts: tuple[str, ...] = ()
+    known_hosts_command: tuple[str, ...] = ()
     revoked_keys: tuple[str, ...] = ()
     key_name: str = ""
     host_key: str | None = None
@@ -48,3 +49,8 @@ class Route:
     @property
     def target(self) -> ResolvedHop:
         return self.hops[-1]
+
+
+def known_hosts_name(host: str, port: int) -> str:
+    """Return the name of a server in known_hosts: `host`, or `[host]:port` if the port is not 22."""
+    return host.lower() if port == 22 else f"[{host.lower()}]:{port}"

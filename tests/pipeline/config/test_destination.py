@@ -43,6 +43,11 @@ BOX = {"host": "203.0.113.9", "port": 12345, "user": "root"}
             {"host": "ec2-203-0-113-9.example", "user": "ubuntu", "identity_file": str(HERE / "my key.pem")},
         ),
         (
+            """ssh -o 'IdentityFile="my key"' -o 'UserKnownHostsFile "~/my hosts"' lab""",
+            "lab",
+            {"host": "lab", "identity_file": str(HERE / "my key"), "known_hosts": "~/my hosts"},
+        ),
+        (
             "ssh pod-64411@ssh.gateway -i $HOME/.ssh/id",
             "pod-64411@ssh.gateway",
             {"host": "ssh.gateway", "user": "pod-64411", "identity_file": "~/.ssh/id"},
@@ -88,6 +93,8 @@ def test_names_addresses_and_paths_are_not_parsed_as_ssh_destinations(name: str)
         ("ssh root@host -i", "-i lacks its value"),
         ("ssh 'root@host", "invalid ssh command"),
         ("ssh -o ProxyCommand='cloud tunnel' root@host", "cannot be used here"),
+        ("ssh -o 'UserKnownHostsFile ~/a ~/b' root@host", "several files: ~/a, ~/b"),
+        ("""ssh -o 'UserKnownHostsFile "~/a' root@host""", "no closing quote"),
         ("ssh -F other root@host", "-F other cannot be used here"),
         ("gcloud compute ssh box --zone a", "gcloud does not name a host"),
     ],

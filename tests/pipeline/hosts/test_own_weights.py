@@ -85,6 +85,8 @@ def test_the_command_has_the_connection_settings_of_the_host() -> None:
     assert download_command(config, ["/w/a"], NEW) == f"mkdir /p/new && {command}"
     copy = download_command(HostConfig(host="local"), ["/w/a b"], Path("/p/a b"))
     assert copy == "mkdir '/p/a b' && cp -r '/w/a b' '/p/a b'"
+    command = download_command(HostConfig(host="titan", known_hosts="/my keys/known"), ["/w/a"], NEW)
+    assert 'UserKnownHostsFile="/my keys/known"' in shlex.split(command), "ssh splits the value at spaces again"
     command = download_command(HostConfig(host="fe80::1"), ["/w/a"], NEW)
     assert command == "mkdir /p/new && scp -r '[fe80::1]:/w/a' /p/new"
 
