@@ -50,7 +50,8 @@ EVALUATION = ("eval/", "test/", "validation/")
 class Drawn:
     """A chart with its title and a note on its scale.
 
-    `data` is the JSON from which the page's script draws the chart. `has_means` is True if a line has a mean beside it.
+    `data` is the JSON from which the page's script draws the chart, or "" if only `svg` is shown. `has_means` is True
+    if a line has a mean beside it.
     """
 
     title: str

@@ -66,10 +66,8 @@ def charts(loss: Drawn | None, panels: Sequence[Drawn]) -> str:
 
 def _figure(drawn: Drawn, kind: str = "") -> str:
     note = f" <small>{drawn.note}</small>" if drawn.note else ""
-    return (
-        f'<figure class="curve{kind}"><figcaption><b>{drawn.title}</b>{note}</figcaption>{drawn.svg}'
-        f'<script type="application/json">{drawn.data}</script></figure>'
-    )
+    data = f'<script type="application/json">{drawn.data}</script>' if drawn.data else ""
+    return f'<figure class="curve{kind}"><figcaption><b>{drawn.title}</b>{note}</figcaption>{drawn.svg}{data}</figure>'
 
 
 def td(body: str, kind: str = "") -> str:

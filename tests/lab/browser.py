@@ -20,6 +20,14 @@ RULES = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 # Chromium's sandbox does not run as root, and /dev/shm of a container is small.
 OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", RULES)
 
+SHORT_ARRAYS = """(() => {
+    const push = Array.prototype.push;
+    Array.prototype.push = function (...more) {
+        if (this.length > 50000) throw new Error("an array without end");
+        return push.apply(this, more);
+    };
+})()"""
+
 
 def why_no_browser() -> str:
     """Return the reason to skip the tests that need a browser, or ""."""
@@ -62,6 +70,15 @@ class Browser:
     def run(self, script: str) -> Any:
         """Return the value that a script returns."""
         return self.driver.execute_script(script)
+
+    @contextlib.contextmanager
+    def short_arrays(self) -> Iterator[None]:
+        """In pages that are opened in the block, a loop that appends to an array without end stops with an error."""
+        added = self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SHORT_ARRAYS})
+        try:
+            yield
+        finally:
+            self._send("Page.removeScriptToEvaluateOnNewDocument", added)
 
     def wait(self, script: str) -> None:
         """Wait until a script returns true."""

@@ -24,6 +24,27 @@
     return short.replaceAll("-", "\u2212");
   };
 
+  // The limits of chart_data.py. uPlot adds axis marks one by one, and would never end if a sum equalled its summand.
+  const isDrawable = ({ steps, lines }) =>
+    steps.every((step) => Number.isInteger(step) && Math.abs(step) <= 1e15) &&
+    lines.flatMap((line) => [...line.values, ...(line.means ?? [])]).every((value) => {
+      const size = Math.abs(value ?? 0);
+      return size === 0 || (size >= 1e-100 && size <= 1e100);
+    });
+  const WHOLE = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((factor) => Number(`${factor}e${power}`))).flat();
+
+  // The marks of a logarithmic axis: the powers of the base, and of 10 also their multiples.
+  const logarithmic = (base) => (plot, axis, least, most) => {
+    const log = base === 2 ? Math.log2 : Math.log10;
+    const marks = [];
+    if (!(least > 0 && most < Infinity)) return marks;
+    for (let power = Math.floor(log(least)); power <= Math.ceil(log(most)); power++) {
+      if (base === 2) marks.push(2 ** power);
+      else for (let factor = 1; factor < 10; factor++) marks.push(Number(`${factor}e${power}`));
+    }
+    return marks.filter((mark) => mark >= least && mark <= most);
+  };
+
   const lastWith = (values) => values.findLastIndex((value) => value !== null);
 
   // What is drawn: the values of each line, and its mean on top.
@@ -85,11 +106,12 @@
     const width = (plot, labels) => 12 + LETTER * Math.max(3, ...(labels ?? []).map((label) => String(label ?? "").length));
     const whole = (plot, splits) => splits.map((split) => (Number.isInteger(split) ? digits(split) : ""));
     const values = (plot, splits) => splits.map((split) => (split === null ? "" : digits(split) + data.suffix));
+    const splits = data.scale === "linear" ? {} : { splits: logarithmic(data.scale === "powers" ? 2 : 10) };
     // Of the marks of a logarithmic axis, only those with a label have a line.
     const labelled = (plot, splits, axis, ...more) => plot.axes[axis].filter(plot, splits, axis, ...more);
     return [
-      { ...text, grid: { show: false }, size: 26, gap: 6, space: 64, values: whole },
-      { ...text, grid: { stroke: colour("--rule"), width: 1, filter: labelled }, size: width, gap: 6, space: 34, values },
+      { ...text, grid: { show: false }, size: 26, gap: 6, space: 64, incrs: WHOLE, values: whole },
+      { ...text, grid: { stroke: colour("--rule"), width: 1, filter: labelled }, size: width, gap: 6, space: 34, values, ...splits },
     ];
   };
 
@@ -145,7 +167,8 @@
   };
 
   const draw = (figure) => {
-    const data = JSON.parse(figure.querySelector("script").textContent);
+    const data = JSON.parse(figure.querySelector("script")?.textContent ?? "null");
+    if (!data || !isDrawable(data)) return;
     const series = seriesOf(data);
     const place = element("div", "live");
     const readout = element("output", "readout");

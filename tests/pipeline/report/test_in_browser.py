@@ -233,3 +233,67 @@ def test_values_that_are_not_numbers_do_not_stop_the_page(browser: Browser, writ
     all_broken = [Scalar("train/grad_norm", step, math.inf, 1.0, "e") for step in range(1, 30)]
     browser.open(write(written, replace(RUN, scalars=(*broken, *all_broken))))
     assert len(browser.all("figure.drawn")) == 2
+
+
+def curve(tag: str, *points: tuple[int, float]) -> tuple[Scalar, ...]:
+    return tuple(Scalar(tag, step, value, 1000.0 + at, "tensorboard/e") for at, (step, value) in enumerate(points))
+
+
+EXTREME = [
+    pytest.param("train/loss", ((2**53 - 2, 1.0), (2**53 - 1, 0.9), (2**53, 0.8)), 0, id="steps beside 2**53"),
+    pytest.param("train/x", tuple((2**51 + at, 1.0) for at in range(3)), 0, id="steps beside 2**51"),
+    pytest.param("train/x", ((-(2**63), 1.0), (0, 0.9), (2**63 - 1, 0.8)), 0, id="the first and the last step"),
+    pytest.param("train/x", ((2**62, 1.0), (2**62 + 1, 0.9)), 0, id="steps that are one number in a browser"),
+    pytest.param("train/loss", ((1, 1e-300), (2, 1.0)), 0, id="a loss near 0"),
+    pytest.param("train/loss", ((1, 1e-90), (2, 1e17), (3, 1e-90)), 1, id="losses of many powers of ten"),
+    pytest.param("train/loss_scale", ((1, 5e-324), (2, 0.0)), 0, id="a loss scale near 0"),
+    pytest.param("train/loss_scale", ((1, -1.0), (2, 0.0), (3, 0.0)), 1, id="a loss scale of 0"),
+    pytest.param("train/loss", ((1, 1e308), (2, -1e308), (3, math.nan), (4, 1.0)), 1, id="infinite losses"),
+    pytest.param("train/x", tuple((10**15 - 3 + at, 1e15 + at) for at in range(4)), 1, id="the largest steps"),
+]
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["report", "comparison"])
+@pytest.mark.parametrize(("tag", "points", "drawn"), EXTREME)
+def test_numbers_that_the_script_cannot_draw_do_not_fill_the_memory_of_a_browser(
+    browser: Browser, written: Path, tag: str, points: tuple[tuple[int, float], ...], drawn: int, count: int
+) -> None:
+    bad = replace(FULL, losses=(), loss_steps=(), scalars=curve(tag, *points))
+    with browser.short_arrays():
+        browser.open(write(written, *([bad, replace(bad, run="tiny-2222")][:count])))
+        assert len(browser.all("figure.curve")) == 1
+        assert len(browser.all("figure.drawn")) == drawn
+        assert browser.all("svg.chart")[0].is_displayed() is not bool(drawn)
+
+
+def test_a_curve_that_the_script_cannot_draw_leaves_the_other_curves_as_they_are(
+    browser: Browser, written: Path
+) -> None:
+    browser.open(write(written, replace(RUN, scalars=(*RUN.scalars, *curve("train/x", (1, 1.0), (2**53, 2.0))))))
+    assert len(browser.all("figure.curve")) == 7 and len(browser.all("figure.drawn")) == 6
+    assert len([one for one in browser.all("svg.chart") if one.is_displayed()]) == 1
+    assert readouts(browser)[0] == "step 60 0.05 mean 0.0542"
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [('"steps":[1,2]', f'"steps":[{2**53 - 1},{2**53}]'), ('"values":[0.5,0.25]', '"values":[1e-300,1]')],
+    ids=["steps", "values"],
+)
+def test_the_script_leaves_data_alone_that_it_cannot_draw(browser: Browser, written: Path, good: str, bad: str) -> None:
+    write(written, replace(FULL, losses=(), loss_steps=(), scalars=curve("train/x", (1, 0.5), (2, 0.25))))
+    page = written.read_text("utf-8")
+    assert page.count(good) == 1
+    written.write_text(page.replace(good, bad), "utf-8")
+    with browser.short_arrays():
+        browser.open(written)
+        assert not browser.all("figure.drawn") and browser.all("svg.chart")[0].is_displayed()
+
+
+def test_a_zoom_into_the_space_between_two_large_steps_ends(browser: Browser, written: Path) -> None:
+    steps = curve("train/loss", (10**15 - 2, 1.0), (10**15 - 1, 0.5), (10**15, 0.2))
+    with browser.short_arrays():
+        browser.open(write(written, replace(FULL, scalars=steps)))
+        for _ in range(4):
+            browser.drag(browser.all(".u-over")[0], 0.5, 0.6)
+        assert browser.run("return document.documentElement.classList.contains('zoomed')")

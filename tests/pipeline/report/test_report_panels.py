@@ -61,3 +61,21 @@ def test_the_load_of_all_gpus_is_one_chart_for_each_value_in_its_unit() -> None:
         "GPU memory": [("gpu0", "18\u00a0GiB"), ("gpu1", "18\u00a0GiB")],
         "GPU temperature": [("gpu0", "71\u00a0°C"), ("gpu1", "71\u00a0°C")],
     }
+
+
+@pytest.mark.parametrize(
+    ("point", "has_data"),
+    [
+        ((10**15, 1.0), True),
+        ((10**15 + 1, 1.0), False),
+        ((1 - 10**16, 1.0), False),
+        ((2, 0.0), True),
+        ((2, 1e-101), False),
+    ],
+)
+def test_a_chart_has_data_for_the_script_only_if_the_script_can_draw_its_numbers(
+    point: tuple[int, float], has_data: bool
+) -> None:
+    (drawn,) = draw_panels([Curve("train/x", tuple(sorted(((1, 1.0), point))))])
+    assert bool(drawn.data) is has_data
+    assert drawn.svg.startswith("<svg")
