@@ -11,7 +11,7 @@ from remote.errors import Garbled
 from remote.protocol.frames import BadFrame, parse_value
 from remote.protocol.hidden import message_line, without_hidden
 from remote.protocol.text import first_line
-from remote.protocol.values import Malformed, decode
+from remote.protocol.values import Malformed, Signed, decode
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -19,9 +19,9 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Completed:
-    """The result of a command on the host."""
+    """The result of a command on the host. `exit` is negative if a signal ended the command."""
 
-    exit: int
+    exit: Signed
     stdout: bytes
     stderr: bytes
 
@@ -128,15 +128,20 @@ class Host(Protocol):
 
 
 def read_answer(kind: type[T], host: Host, data: Any) -> T:
-    """Decode the host's answer as an instance of `kind`. Raises Garbled if the answer has another structure.
-
-    Hidden values, line breaks and control characters of texts are replaced, except in fields with another rule
-    (`Identifier`, `Verbatim`, ...).
-    """
+    """Decode the host's answer as `decode_answer` does. Raises Garbled if the answer is malformed."""
     try:
-        return decode(kind, data, text_rule=message_line)
+        return decode_answer(kind, data)
     except Malformed as error:
         raise garbled(host.name, f"a malformed answer: {error}") from None
+
+
+def decode_answer(kind: type[T], data: Any) -> T:
+    """Decode data that a host sent as an instance of `kind`. Raises Malformed if the data has another structure.
+
+    Hidden values, line breaks and control characters of texts are replaced, except in fields with another rule
+    (`Identifier`, `Verbatim`, ...). Integers must not be negative, except in fields with the annotation `Signed`.
+    """
+    return decode(kind, data, text_rule=message_line, signed=False)
 
 
 def read_json_answer(kind: type[T], host: Host, path: str) -> T:

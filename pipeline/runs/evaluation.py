@@ -93,7 +93,7 @@ def training_spec_of(job: JobSpec, hint: str) -> TrainingSpec:
     for number, pair in enumerate(zip(job.argv, job.argv[1:], strict=False)):
         if pair == TRAIN and number + 2 < len(job.argv):
             try:
-                return decode(TrainingSpec, json.loads(job.argv[number + 2]))
+                return decode(TrainingSpec, json.loads(job.argv[number + 2]), signed=False)
             except (ValueError, Malformed, RecursionError):
                 break
     raise BadUsage(

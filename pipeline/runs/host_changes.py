@@ -10,6 +10,7 @@ from pipeline.messages.listener import Listener
 from remote.host import Host
 from remote.protocol.hidden import message_line
 from remote.protocol.quantities import count, size
+from remote.protocol.values import MAX_INT
 
 LARGE_BYTES = 100 * 10**6
 """Downloads of at least this size are reported with a permanent line."""
@@ -46,4 +47,5 @@ def describe_download(downloads: Mapping[str, Any], free_bytes: object) -> str:
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) else 0.0
+    """Return the value if it is a number that can be a count of the host, otherwise 0."""
+    return float(value) if isinstance(value, (int, float)) and 0 <= value <= MAX_INT else 0.0

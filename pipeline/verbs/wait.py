@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 from pipeline.hosts.follow import follow_to_end
-from pipeline.hosts.open_run import open_run
+from pipeline.hosts.open_run import OpenRun, open_run
 from pipeline.hosts.which_run import judge_others
 from pipeline.judgements.job import judge_run, judge_watched
 from pipeline.messages.outcome import job_outcome
 from pipeline.records.runs import artifacts_in
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
+from remote.host import garbled
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import JobState
+from remote.protocol.jobs import JobState, RunSurvey
+
+FOLLOWED = 3
+"""How often a job is followed whose host reports its end, and then that the job is running."""
+MOST_JOBS = 1000
+"""The largest number of jobs of one run that are followed one after another."""
 
 
 def wait(run: str | None = None, as_json: bool = False) -> int:
@@ -29,10 +36,7 @@ def wait_for(run: str | None, screen: Screen, verb: str) -> int:
         note = opened.note
         survey, training = opened.look()
         others = judge_others(verb, run, note, survey.state, training)
-        while survey.state is JobState.RUNNING:
-            screen.stage_started(note.name)
-            follow_to_end(opened.host, note.project, survey.run, screen, opened.folder)
-            survey = opened.survey()
+        survey = follow_jobs(opened, survey, screen)
     findings = judge_run(survey, note.name, note.resume_command if note.evaluates else "").findings
     outcome = replace(
         outcome_for(verb, note),
@@ -45,3 +49,19 @@ def wait_for(run: str | None, screen: Screen, verb: str) -> int:
         screen.job(outcome.job)
     screen.closing(outcome)
     return outcome.exit_code
+
+
+def follow_jobs(opened: OpenRun, survey: RunSurvey, screen: Screen) -> RunSurvey:
+    """Follow the run's jobs until none is running, and return the last survey.
+
+    Raises Garbled if the host repeatedly reports the end of a job, and then that the same job is running.
+    """
+    followed: Counter[int] = Counter()
+    while survey.state is JobState.RUNNING:
+        followed[survey.job] += 1
+        if followed[survey.job] > FOLLOWED or len(followed) > MOST_JOBS:
+            raise garbled(opened.host.name, f"the end of job {survey.job}, and then that the job is running")
+        screen.stage_started(opened.note.name)
+        follow_to_end(opened.host, opened.note.project, survey.run, screen, opened.folder)
+        survey = opened.survey()
+    return survey

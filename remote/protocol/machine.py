@@ -7,6 +7,7 @@ from typing import Dict, Optional, Tuple
 
 from remote.protocol.hidden import Identifier
 from remote.protocol.layout import OptionalRunId
+from remote.protocol.values import Signed
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class Driver:
 class Disk:
     """The file system of one path, from statvfs. `error` is the error of a small test write, or "".
 
+    `free_inodes` is negative if the file system does not count inodes.
+
     If the path is in a container's own file system, which is deleted with the container, `volume` is a mounted volume
     to use instead.
     """
@@ -86,7 +89,7 @@ class Disk:
     mount: Identifier
     free_bytes: int
     total_bytes: int
-    free_inodes: int
+    free_inodes: Signed
     error: str = ""
     volume: Identifier = ""
 

@@ -150,6 +150,8 @@ def parse_row(row: Any) -> Row:
     shapes = ((source, str), (installed, str), (mode, int), (size, int), (link, str), (fixers, dict))
     if not all(isinstance(value, kind) for value, kind in shapes):
         raise ValueError(f"a row has the wrong shape: {row!r}")
+    if min(mode, size) < 0:
+        raise ValueError(f"a row has a negative number: {row!r}")
     return Row(source, installed, mode, size, link, fixers)
 
 

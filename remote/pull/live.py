@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remote.errors import PullRefused
-from remote.host import Host, Json
+from remote.host import Host, Json, decode_answer
 from remote.protocol.events import Scalar, read_scalars
 from remote.protocol.layout import ProjectLayout
-from remote.protocol.values import Malformed, decode
+from remote.protocol.values import Malformed, Verbatim
 from remote.pull.events import is_event_name
 from remote.pull.folder import Folder
 from remote.pull.mirror import Appended, Mirror
@@ -102,7 +102,7 @@ def local_names(destination: Path) -> list[str]:
 class _Piece:
     """Records of one event file, and their offset. `fresh` is True if the file was replaced on the host."""
 
-    name: str
+    name: Verbatim
     offset: int
     data: bytes
     fresh: bool = False
@@ -131,7 +131,7 @@ class _Live:
     def take(self, event: Json) -> NewRecords | None:
         """Return the records that one message added, or None if the records exist in the mirror or are refused."""
         try:
-            piece = decode(_Piece, event)
+            piece = decode_answer(_Piece, event)
         except Malformed:
             return None
         name, data = piece.name, piece.data

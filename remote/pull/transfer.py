@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from remote.errors import PullRefused
-from remote.host import Host, Json
+from remote.host import Host, Json, decode_answer
 from remote.protocol.hidden import Identifier, Message
 from remote.protocol.records import Ending
-from remote.protocol.values import Malformed, decode
+from remote.protocol.values import Malformed
 from remote.pull.folder import Folder
 from remote.pull.mirror import MAX_TOTAL_BYTES, Mirror, Want
 from remote.pull.report import PulledFile, PulledState
@@ -96,7 +96,7 @@ class Transfer:
 def judge_row(row: Any, size_bytes: int) -> tuple[PulledState, str]:
     """Return the state of a file and its reason from the host's answer. The local copy has `size_bytes` bytes."""
     try:
-        sent = decode(SentFile, row)
+        sent = decode_answer(SentFile, row)
         ending = Ending(sent.ending)
     except Malformed:
         return PulledState.SKIPPED, "the host's answer for it is malformed"

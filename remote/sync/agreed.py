@@ -6,13 +6,13 @@ import hashlib
 import zlib
 from pathlib import Path
 
-from remote.host import Host, garbled
+from remote.host import Host, decode_answer, garbled
 from remote.project.digests import read_json, write_state
 from remote.project.records_folder import RECORDS_FOLDER, find_link
 from remote.project.scan import Scan
 from remote.protocol.frames import BadFrame, parse_value
 from remote.protocol.tree import Manifest, NewerManifest, Row, TreeSurvey, parse_manifest
-from remote.protocol.values import Malformed, decode
+from remote.protocol.values import Malformed
 
 MAX_MANIFEST = 24 * 2**20
 """The maximum size of a manifest, which allows a hundred thousand files."""
@@ -34,7 +34,7 @@ def fetch_host_manifest(host: Host, scan: Scan) -> tuple[Manifest, dict[str, int
     host.fetch("tree.manifest", {"project": scan.project}, data.extend, limit=MAX_MANIFEST)
     try:
         value = parse_value(_unpacked(bytes(data)))
-        return parse_manifest(value), decode(dict[str, int], value["staged"])
+        return parse_manifest(value), decode_answer(dict[str, int], value["staged"])
     except NewerManifest:
         raise
     except (BadFrame, Malformed, KeyError) as error:

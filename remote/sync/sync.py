@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from remote.errors import RemoteFault, SyncRefused
-from remote.host import Host, Json, read_answer
+from remote.host import Host, Json, garbled, read_answer
 from remote.project.scan import IGNORE_HINT, Scan, scan_again, shown
 from remote.protocol.blocks import PACKERS
 from remote.protocol.findings import Report
@@ -22,6 +22,8 @@ from remote.sync.stream import Progress, contents_of, stream_plan
 
 CHANGES = 3
 DAMAGES = 1
+DAMAGED_TRANSFERS = 10
+"""The number of transfers that may arrive damaged, whichever files are damaged."""
 AGAIN = "run the command again"
 SETTLE_S = 10.0
 
@@ -58,7 +60,7 @@ def sync_project(
 
     After a lost connection, up to five times, the sync resumes and sends only the contents that have not arrived.
     Raises ConnectionLost after the last attempt, Busy, DiskFull, or SyncRefused. SyncRefused means that a file keeps
-    changing, vanishes, or arrives damaged twice.
+    changing, vanishes, or arrives damaged twice, or that files arrive damaged in each of ten transfers.
     """
     if not scan.report.ok:
         return SyncReport(tree, scan, scan.report)
@@ -80,6 +82,7 @@ class _Attempt:
         self.stale = 0
         self.wire_bytes = 0
         self.torn: Counter[str] = Counter()
+        self.damaged_transfers = 0
 
     def run(self) -> SyncReport:
         while True:
@@ -138,9 +141,16 @@ class _Attempt:
             yield chunk
 
     def _explain_damage(self, plan: SyncPlan, torn: Sequence[str]) -> None:
-        """Scan again after contents arrived damaged. Raises SyncRefused if another attempt would fail too."""
-        for digest in torn:
-            path = next((path for path, row in plan.send.items() if row.source == digest), "")
+        """Scan again after contents arrived damaged.
+
+        Raises SyncRefused if another attempt would fail too, and Garbled if the host does not name a content of the
+        transfer.
+        """
+        paths = {row.source: path for path, row in reversed(plan.send.items())}
+        if not torn or not paths.keys() >= set(torn):
+            raise garbled(self.host.name, "an answer without the tree after the sync, or the contents that are damaged")
+        self.damaged_transfers += 1
+        for path in dict.fromkeys(paths[digest] for digest in torn):
             if not os.path.lexists(self.scan.root / path):
                 raise SyncRefused(f"{path!r} vanished while it was being sent", where=shown(path), hint=AGAIN)
             self.torn[path] += 1
@@ -155,6 +165,10 @@ class _Attempt:
                     where=shown(path),
                     hint="check the disk and the memory of the host",
                 )
+        if self.damaged_transfers == DAMAGED_TRANSFERS:
+            last = paths[torn[-1]]
+            message = f"files arrived damaged in each of {DAMAGED_TRANSFERS} transfers, {last!r} in the last"
+            raise SyncRefused(message, where=shown(last), hint=IGNORE_HINT)
         self.scan, self.tree = fresh_scan, replace(self.tree, staged=max(1, self.tree.staged))
 
     def _done(self, plan: SyncPlan, staged: Mapping[str, int], answer: TreeReceived, tree: TreeSurvey) -> SyncReport:

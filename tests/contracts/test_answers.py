@@ -12,17 +12,18 @@ from typing import Any
 
 import pytest
 
+from remote.errors import Garbled
 from remote.host import read_answer
 from remote.protocol import hidden
 from remote.protocol.findings import CheckName
 from remote.protocol.hidden import Identifier
 from remote.protocol.layout import OptionalRunId, RunId
-from remote.protocol.values import UNIONS, Verbatim, encode
+from remote.protocol.values import UNIONS, Signed, Verbatim, encode
 from tests.contracts.project_modules import Module, modules
 from tests.lab.fake_host import FakeHost
 
 CALLS = {"ask", "act", "send", "fetch"}
-DECODED_BY = {"read_answer", "read_field", "read_json_answer"}
+DECODED_BY = {"read_answer", "read_field", "read_json_answer", "decode_answer"}
 KEPT = (Identifier, Verbatim, RunId, OptionalRunId, CheckName)
 """The types of names. A hidden value in one of them is not replaced."""
 FREE_TEXTS = frozenset({"error", "problem", "message", "reason", "waits", "warnings", "imports", "detail", "mismatch"})
@@ -132,3 +133,38 @@ def test_SE_18_a_secret_is_replaced_in_each_text_of_an_answer_that_is_not_a_name
         kept = set(places_with_secret(encode(read_answer(kind, FakeHost(), answer))))
         assert kept <= set(names_in(kind)), name
         assert not {place.rpartition(".")[2] for place in names_in(kind)} & FREE_TEXTS, name
+
+
+def answers_with_negative(kind: Any, answer: Any) -> Iterator[Any]:
+    """Yield the answer once for each of its integers that are not `Signed`, with -1 in place of this integer."""
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if kind is int:
+        yield -1
+    elif origin in UNIONS:
+        yield from answers_with_negative(next(arg for arg in args if arg is not type(None)), answer)
+    elif origin is dict:
+        yield from ({"key": one} for one in answers_with_negative(args[1], answer["key"]))
+    elif origin in (tuple, list):
+        kinds = [arg for arg in args if arg is not ...]
+        for at, (inner, item) in enumerate(zip(kinds, answer, strict=True)):
+            yield from ([*answer[:at], one, *answer[at + 1 :]] for one in answers_with_negative(inner, item))
+    elif dataclasses.is_dataclass(kind):
+        for name, hint in typing.get_type_hints(kind, include_extras=True).items():
+            if name in answer:
+                yield from ({**answer, name: one} for one in answers_with_negative(hint, answer[name]))
+
+
+def test_BI_53_no_count_size_or_offset_of_an_answer_is_negative() -> None:
+    refused = 0
+    for name, kind in kinds_of_answers().items():
+        for answer in answers_with_negative(kind, answer_with_secrets(kind)):
+            with pytest.raises(Garbled, match="a negative number"):
+                read_answer(kind, FakeHost(), answer)
+            refused += 1
+        assert name != "DataSurvey" or refused
+    assert refused > 80
+
+
+def test_an_integer_that_may_be_negative_is_signed() -> None:
+    assert read_answer(tuple[Signed, int], FakeHost(), [-9, 0]) == (-9, 0)
+    assert read_answer(dict[str, Signed | None], FakeHost(), {"exit": -9}) == {"exit": -9}

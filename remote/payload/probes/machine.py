@@ -80,7 +80,7 @@ def read_disk(path: str) -> Disk:
         error = "the file system is read-only"
     elif not os.access(parent, os.W_OK | os.X_OK):
         error = f"{user_name()} cannot write to {parent}"
-    free = status.f_bavail * status.f_frsize
+    free = max(0, status.f_bavail) * status.f_frsize
     inodes = status.f_favail if status.f_files else -1
     mount, kind = _mount(parent)
     volumes = (volume for volume in VOLUMES if os.path.ismount(volume) and os.access(volume, os.W_OK | os.X_OK))

@@ -54,7 +54,7 @@ def free_bytes(folder: str) -> Optional[int]:
         status = os.statvfs(folder)
     except OSError:
         return None
-    return status.f_bavail * status.f_frsize
+    return max(0, status.f_bavail) * status.f_frsize
 
 
 def owner_of(project: Project) -> Optional[str]:

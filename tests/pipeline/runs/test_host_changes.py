@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf, nan
 from typing import Any
 
 import pytest
@@ -50,6 +51,13 @@ def downloads(remote: int, **known: Any) -> dict[str, Any]:
         ),
         (downloads(0, packages=1), ("detail", "1 package: 0 B to download; 41.0 GB are free", None, None)),
         ({"from": "a newer payload"}, None),
+        ({"doing": "pip", "done": -5, "total": 10}, ("detail", "pip", 0.0, 10.0)),
+        ({"doing": "pip", "done": inf, "total": nan}, ("detail", "pip", None, None)),
+        ({"doing": "pip", "done": 10**400, "total": -1}, ("detail", "pip", None, None)),
+        (
+            downloads(-1, packages=inf, unknown=nan),
+            ("detail", "0 packages: 0 B to download; 41.0 GB are free", None, None),
+        ),
         ({"downloads": {"packages": "many"}}, ("detail", "0 packages: 0 B to download", None, None)),
     ],
 )

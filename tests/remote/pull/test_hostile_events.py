@@ -35,6 +35,7 @@ def test_BI_53_invalid_data_from_a_hostile_host_is_ignored(tmp_path):
             yield pushed("run.json", RECORDS[0])
             yield pushed(good, RECORDS[0])
             yield pushed(good, RECORDS[1], offset=10_000)
+            yield pushed(good, RECORDS[0], offset=-1)
             yield pushed(good, RECORDS[1], offset=len(RECORDS[0]))
             for other in range(50):
                 yield pushed("tensorboard/events.out.tfevents.2", RECORDS[other], fresh=True)
