@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from fixers.frame.change import Plan
@@ -11,8 +12,14 @@ from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX, read_cases
 
 
-def write_cases(root: Path) -> Path:
+def write_cases(root: Path, of_each: int | None = None) -> Path:
+    """Write the cases of every source fixer, or so many of each that change a file."""
+    written: Counter[str] = Counter()
     for case in read_cases():
+        if of_each is not None:
+            written[case.fixer.name] += case.after is not None
+            if case.after is None or written[case.fixer.name] > of_each:
+                continue
         if case.target.card is TITAN_RTX and not case.target.packages:
             file = root / case.name / case.path
             file.parent.mkdir(parents=True)

@@ -28,30 +28,30 @@ def test_cached_findings_are_used_without_reading_and_dropped_after_a_change(pro
     assert next(c for c in again.changes if c.path == victim).after == b"import torch\ny = torch.float16\n"
 
 
-def test_a_cached_outcome_of_a_file_that_changed_while_planning_is_not_used(project: Path) -> None:
-    tree = _KnowingTree(project)
-    victim = plan_all(project).changes[0].path
-    (project / victim).write_bytes(b"import torch\ny = torch.bfloat16\n")
+def test_a_cached_outcome_of_a_file_that_changed_while_planning_is_not_used(small_project: Path) -> None:
+    tree = _KnowingTree(small_project)
+    victim = plan_all(small_project).changes[0].path
+    (small_project / victim).write_bytes(b"import torch\ny = torch.bfloat16\n")
     changes = {change.path: change for change in plan_offers(Site(tree, gpu=TITAN_RTX)).changes}
     assert changes[victim].before == b"import torch\ny = torch.bfloat16\n"
     assert changes[victim].after == b"import torch\ny = torch.float16\n"
 
 
-def test_caches_of_other_targets_are_kept_up_to_a_limit(project: Path) -> None:
+def test_caches_of_other_targets_are_kept_up_to_a_limit(small_project: Path) -> None:
     for name in ("bf16-to-fp16", "local-rank", "loss-fp32", "device-map", "scaler-gate") * 2:
-        plan_offers(Site(DiskTree(project), gpu=TITAN_RTX), only=[name])
-        plan_offers(Site(DiskTree(project), gpu=AMPERE), only=[name])
-    assert len(list((project / ".halfstep/planned").iterdir())) == 8
+        plan_offers(Site(DiskTree(small_project), gpu=TITAN_RTX), only=[name])
+        plan_offers(Site(DiskTree(small_project), gpu=AMPERE), only=[name])
+    assert len(list((small_project / ".halfstep/planned").iterdir())) == 8
 
 
-def test_an_unusable_cache_is_ignored(project: Path) -> None:
-    first = plan_all(project)
-    for answer in (project / ".halfstep/planned").iterdir():
+def test_an_unusable_cache_is_ignored(small_project: Path) -> None:
+    first = plan_all(small_project)
+    for answer in (small_project / ".halfstep/planned").iterdir():
         answer.write_bytes(b'{"a.py": 1')
-    assert plan_all(project) == first
-    for answer in (project / ".halfstep/planned").iterdir():
+    assert plan_all(small_project) == first
+    for answer in (small_project / ".halfstep/planned").iterdir():
         answer.write_bytes(answer.read_bytes().replace(b'"middle"', b'"muddle"').replace(b'"head":', b'"head":"x'))
-    assert plan_all(project) == first
+    assert plan_all(small_project) == first
 
 
 class _KnowingTree(DiskTree):

@@ -94,33 +94,33 @@ def test_FI_33_after_a_kill_between_any_two_writes_the_next_fix_gives_the_same_b
     assert _digests(project) == before
 
 
-def test_undo_reverts_two_fixes_in_a_row(project: Path) -> None:
-    before = _digests(project)
-    apply_to_disk(project, plan_offers(Site(DiskTree(project), gpu=TITAN_RTX), only=["bf16-probe"]))
-    between = _digests(project)
-    apply_to_disk(project, plan_all(project))
-    assert len({str(before), str(between), str(_digests(project))}) == 3
-    undo_on_disk(project)
-    assert _digests(project) == before
+def test_undo_reverts_two_fixes_in_a_row(small_project: Path) -> None:
+    before = _digests(small_project)
+    apply_to_disk(small_project, plan_offers(Site(DiskTree(small_project), gpu=TITAN_RTX), only=["bf16-probe"]))
+    between = _digests(small_project)
+    apply_to_disk(small_project, plan_all(small_project))
+    assert len({str(before), str(between), str(_digests(small_project))}) == 3
+    undo_on_disk(small_project)
+    assert _digests(small_project) == before
 
 
-def test_a_file_that_changed_after_planning_is_refused_before_anything_is_written(project: Path) -> None:
-    plan = plan_all(project)
-    victim = project / plan.changes[-1].path
+def test_a_file_that_changed_after_planning_is_refused_before_anything_is_written(small_project: Path) -> None:
+    plan = plan_all(small_project)
+    victim = small_project / plan.changes[-1].path
     victim.write_bytes(victim.read_bytes() + b"\n")
-    before = _digests(project)
+    before = _digests(small_project)
     with pytest.raises(FixRefused) as refused:
-        apply_to_disk(project, plan)
+        apply_to_disk(small_project, plan)
     assert refused.value.where == plan.changes[-1].path
-    assert _digests(project) == before
+    assert _digests(small_project) == before
 
 
-def test_undo_leaves_and_names_a_file_that_was_edited_since(project: Path) -> None:
-    written = apply_to_disk(project, plan_all(project))
-    edited, removed = project / written[0], project / written[1]
+def test_undo_leaves_and_names_a_file_that_was_edited_since(small_project: Path) -> None:
+    written = apply_to_disk(small_project, plan_all(small_project))
+    edited, removed = small_project / written[0], small_project / written[1]
     edited.write_bytes(edited.read_bytes() + b"# mine\n")
     removed.unlink()
-    undone = undo_on_disk(project)
+    undone = undo_on_disk(small_project)
     assert edited.read_bytes().endswith(b"# mine\n")
     assert [finding.where for finding in undone.findings] == sorted([written[0], written[1]])
     assert set(undone.restored) == set(written[2:])
@@ -144,10 +144,10 @@ def test_nothing_outside_the_folder_is_written(tmp_path: Path, path: str) -> Non
     assert outside.read_bytes() == (tmp_path / "elsewhere/inside.py").read_bytes() == b"x"
 
 
-def test_two_fixes_at_once_are_refused(project: Path) -> None:
-    plan = plan_all(project)
-    with on_disk._locked(project), pytest.raises(Busy):
-        apply_to_disk(project, plan)
+def test_two_fixes_at_once_are_refused(small_project: Path) -> None:
+    plan = plan_all(small_project)
+    with on_disk._locked(small_project), pytest.raises(Busy):
+        apply_to_disk(small_project, plan)
 
 
 def test_nothing_is_rewritten_for_a_card_that_has_bfloat16_or_is_unknown(project: Path) -> None:
@@ -165,8 +165,8 @@ def test_a_change_to_float16_includes_the_cast_of_trainable_parameters(tmp_path:
     compile(plan.changes[0].after, "train.py", "exec")
 
 
-def test_a_fixer_that_is_off_does_nothing(project: Path) -> None:
-    plan = plan_offers(Site(DiskTree(project), gpu=TITAN_RTX, settings={"local-rank": "off"}))
+def test_a_fixer_that_is_off_does_nothing(small_project: Path) -> None:
+    plan = plan_offers(Site(DiskTree(small_project), gpu=TITAN_RTX, settings={"local-rank": "off"}))
     assert not [change for change in plan.changes if "local-rank" in change.fixers]
 
 

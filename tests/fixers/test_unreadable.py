@@ -8,13 +8,13 @@ import pytest
 
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
+from fixers.plans.file_plan import LARGEST_SOURCE_BYTES
 from fixers.plans.on_disk import apply_to_disk
 from fixers.plans.site_plan import plan_offers
 from remote.protocol.findings import Severity
 from tests.fixers.casebook import TITAN_RTX
 
 FLIP = b"import torch\ndtype = torch.bfloat16\n"
-MIB = 2**20
 UNREADABLE = [
     ("syntax.py", FLIP + b"def f(:\n", 3),
     ("unclosed.py", FLIP + b"x = (1,\n", 3),
@@ -22,8 +22,8 @@ UNREADABLE = [
     ("latin.py", b"import torch\n# caf\xe9\ndtype = torch.bfloat16\n", 2),
     ("cookie.py", b"# coding: no-such-code\n" + FLIP, 1),
     ("null.py", FLIP + b"x = 1\0\n", 1),
-    ("big.py", FLIP + b"#" * (50 * MIB), 1),
-    ("huge.yaml", b"bf16: true\n" + b"# " + b"x" * (50 * MIB), 1),
+    ("big.py", FLIP + b"#" * LARGEST_SOURCE_BYTES, 1),
+    ("huge.yaml", b"bf16: true\n" + b"# " + b"x" * LARGEST_SOURCE_BYTES, 1),
     ("broken.ipynb", b'{"cells": [{"cell_type": "code", "source": ["x = torch.bfloat16"', 1),
 ]
 
