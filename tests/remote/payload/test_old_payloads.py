@@ -26,6 +26,8 @@ from remote.protocol.jobs import JobSpec, Started
 from remote.protocol.layout import ProjectLayout
 
 DEADLINE_S = 60.0
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "training")
+"""The built-in trainer, which no job of these tests runs, is not compiled for each version."""
 PROJECT, RUN = "speech-00000000", "tiny-01234567"
 
 
@@ -55,7 +57,7 @@ def version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], 
     def become(number: int) -> str:
         package = tmp_path / f"version-{number}" / "remote"
         for folder in bundle.FOLDERS:
-            shutil.copytree(bundle.PACKAGE / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(bundle.PACKAGE / folder, package / folder, ignore=LEFT_OUT)
         # A payload is needed while a process on this machine names its hash, so no two tests may have the same hash.
         (package / "payload/version.py").write_text(f"VERSION = {number}  # {tmp_path}\n")
         monkeypatch.setattr(bundle, "PACKAGE", package)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ def test_a_model_that_prefers_the_audio_placeholder_still_answers(
     name: str, made: Callable[[str], Any], make_spec: Callable[..., Any]
 ) -> None:
     one, spec = made(name), make_spec(model=name)
+    spec = replace(spec, evaluation=replace(spec.evaluation, max_new_tokens=8))
     model = load_model(one.base, spec.precision, spec.model.adapter, spec.lora, "cpu")
     placeholder = one.base.tokenizer.convert_tokens_to_ids(one.base.family.placeholder)
 
