@@ -39,7 +39,7 @@ from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.findings import error, resolved
 from fixers.frame.site import Site, Tree
 from fixers.setup.host_hub import HostHub, hub_request
-from fixers.setup.laptop_hub import HubUnavailable, ask_laptop_hub, fetch_on_laptop
+from fixers.setup.laptop_hub import HubUnavailable, fetch_on_laptop, tree_on_laptop
 from fixers.setup.tokenizer_judgement import NAME, UPGRADE, FaultyFile, good_copy, judge_files
 from remote.host import read_field
 from remote.protocol.findings import Finding
@@ -53,7 +53,7 @@ from remote.protocol.tokenizer_files import (
     judge_file,
     merges_are_pairs,
 )
-from remote.protocol.values import decode, encode
+from remote.protocol.values import encode
 
 name = NAME
 version = 1
@@ -285,6 +285,5 @@ def _laptop_replacement(site: Site, origin: Origin, file: TokenizerFile, files: 
         return site.tree.read(copy.path)
     file_name = posixpath.basename(file.path)
     repo, revision = repository_of(site, origin, file)
-    request = {"do": "tree", "repo": repo, "revision": revision, "names": list(NAMES)}
-    commit, digest = _wanted(repo, file_name, decode(HubTree, ask_laptop_hub(request)) if repo else HubTree())
+    commit, digest = _wanted(repo, file_name, tree_on_laptop(repo, revision) if repo else HubTree())
     return fetch_on_laptop(repo, commit, file_name, digest)

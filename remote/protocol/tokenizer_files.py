@@ -31,7 +31,12 @@ ROUND_TRIPS = ("The quick brown fox, 3 times!", "naïve café — 12.5 Hz", "发
 """Texts that a tokenizer must encode and decode: plain words, accents, punctuation, and other scripts."""
 
 LFS_POINTER = b"version https://git-lfs."
-MAX_PARSED = 256 * 2**20
+LARGEST_BYTES = 128 * 2**20
+"""The maximum size of a file. The largest tokenizers, with 250,000 tokens, have about 35 MB."""
+MAX_VALUES = 4 * 10**6
+"""The maximum number of JSON values in a file, which limits the memory for parsing it. The largest tokenizers have 2
+million values.
+"""
 PAIRED_MERGES_FROM = (0, 20)
 """The first tokenizers release that reads merges written as pairs.
 
@@ -52,7 +57,10 @@ class Fault:
 
 
 def judge_file(name: str, data: bytes) -> Optional[Fault]:
-    """Return the fault in the content of the file `name`, or None if no fault was found."""
+    """Return the fault in the content of the file `name`, or None if no fault was found.
+
+    JSON over the limits is not parsed.
+    """
     if not data.strip():
         return Fault("empty", f"{len(data)} bytes, none of them text")
     if data.startswith(LFS_POINTER):
@@ -60,9 +68,23 @@ def judge_file(name: str, data: bytes) -> Optional[Fault]:
     start = data[:256].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return Fault("html", "a web page, sent by a login form, mirror or proxy instead of the file")
-    if not name.endswith(".json") or len(data) > MAX_PARSED:
+    if not name.endswith(".json") or _limit_exceeded(data):
         return None
     return _judge_json(name, data)
+
+
+def judge_download(name: str, data: bytes) -> Optional[Fault]:
+    """Return the fault in a downloaded file, or None. A file over the limits has a fault, because it is not parsed."""
+    exceeded = _limit_exceeded(data)
+    return Fault("not-a-tokenizer", exceeded) if exceeded else judge_file(name, data)
+
+
+def _limit_exceeded(data: bytes) -> str:
+    """Return which limit the content of a file exceeds, or ""."""
+    if len(data) > LARGEST_BYTES:
+        return f"{len(data)} bytes; a file of a tokenizer has at most {LARGEST_BYTES}"
+    values = data.count(b",") + data.count(b"[") + data.count(b"{")
+    return f"more than {MAX_VALUES} values" if values > MAX_VALUES else ""
 
 
 def _judge_json(name: str, data: bytes) -> Optional[Fault]:

@@ -16,7 +16,8 @@ import sys
 from functools import partial
 from typing import Any, Callable, Dict, List
 
-from remote.protocol.tokenizer_files import ROUND_TRIPS, Digest, digest_of, judge_file
+from remote.protocol.regular import read_regular
+from remote.protocol.tokenizer_files import LARGEST_BYTES, ROUND_TRIPS, Digest, digest_of, judge_download
 from remote.protocol.values import encode
 
 ATTEMPTS = 3
@@ -27,6 +28,8 @@ MEMORY_BYTES = {"tree": 2**30}
 OTHER_FILES_BYTES = 2**20
 """The size of a download may exceed the announced size by this number, because the client writes records too."""
 MEMORY_OF_FILES_BYTES = 4 * 2**30
+MAX_ANSWER = 2**20
+"""The maximum number of characters of an answer. A hostile server chooses the texts in it."""
 
 
 class HubFault(Exception):
@@ -48,7 +51,12 @@ def main() -> int:
         answer = REQUESTS[request["do"]](request)
     except HubFault as fault:
         answer = {"fault": fault.kind, "message": str(fault)}
-    answers.write(json.dumps(answer))
+    text = json.dumps(answer)
+    if len(text) > MAX_ANSWER:
+        text = json.dumps(
+            {"fault": "server", "message": f"the hub sent names or digests of over {MAX_ANSWER} characters"}
+        )
+    answers.write(text)
     answers.flush()
     return 0
 
@@ -78,8 +86,15 @@ def _tree(api: Any, request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def fetch(request: Dict[str, Any]) -> Dict[str, Any]:
-    """Download each file of `digests` into `folder` and verify it. Raises HubFault."""
+    """Download each file of `digests` into `folder`, verify its digest, and judge its content. Raises HubFault.
+
+    Nothing is downloaded if a file has more than LARGEST_BYTES bytes.
+    """
     digests = {name: Digest(**digest) for name, digest in request["digests"].items()}
+    for name, digest in digests.items():
+        if not 0 <= digest.size <= LARGEST_BYTES:
+            message = f"{name} has {digest.size} bytes; a file of a tokenizer has at most {LARGEST_BYTES}"
+            raise HubFault("not-a-tokenizer", message)
     _limit(resource.RLIMIT_FSIZE, max(digest.size for digest in digests.values()) + OTHER_FILES_BYTES)
     for name, digest in digests.items():
         _query_hub(partial(_fetch_one, request, name, digest))
@@ -113,15 +128,21 @@ def _fetch_one(request: Dict[str, Any], name: str, digest: Digest, hub: Any) -> 
                 raise
             problem = _describe(error)
             continue
-        with open(path, "rb") as file:
-            data = file.read()
-        mismatch = digest.mismatch(digest_of(data))
-        if not mismatch:
+        problem = _problem_of(name, path, digest)
+        if not problem:
             return {}
         os.unlink(path)
-        fault = judge_file(name, data)
-        problem = f"{mismatch}; it is {fault.detail}" if fault else mismatch
     raise HubFault("torn", f"{name}: {ATTEMPTS} downloads failed verification: {problem}")
+
+
+def _problem_of(name: str, path: str, digest: Digest) -> str:
+    """Return why a downloaded file is not accepted, or ""."""
+    try:
+        data = read_regular(path, LARGEST_BYTES, follow=True)
+    except OSError as error:
+        return error.strerror or str(error)
+    mismatch, fault = digest.mismatch(digest_of(data)), judge_download(name, data)
+    return "; it is ".join(filter(None, (mismatch, fault.detail if fault else "")))
 
 
 def load(request: Dict[str, Any]) -> Dict[str, Any]:

@@ -19,6 +19,7 @@ from remote.payload.tree.state import Project, read_manifest
 from remote.protocol.exits import ExitCode
 from remote.protocol.regular import read_regular
 from remote.protocol.tokenizer_files import (
+    LARGEST_BYTES,
     MAIN,
     NAMES,
     Digest,
@@ -26,6 +27,7 @@ from remote.protocol.tokenizer_files import (
     TokenizerFile,
     digest_from_etag,
     digest_of,
+    judge_download,
     judge_file,
     merges_are_pairs,
 )
@@ -35,8 +37,6 @@ from remote.protocol.values import decode, encode
 SKIPPED = {".git", "node_modules", "__pycache__", ".halfstep", ".cache", "site-packages", ".venv", "venv"}
 MAX_FOLDERS = 20_000
 MAX_LOADED = 8
-LARGEST_BYTES = 256 * 2**20
-"""The maximum size of a file. The largest tokenizers, with 250,000 tokens, have about 35 MB."""
 LARGEST_RECORD_BYTES = 64 * 2**10
 LOAD_TIMEOUT_S = 120.0
 ASK_TIMEOUT_S = 60.0
@@ -95,9 +95,6 @@ def replace_tokenizer_file(call: Call) -> Dict[str, Any]:
 
 def _fetched(call: Call, name: str, digest: Digest, folder: str) -> bytes:
     """Copy the file into `folder` from an intact copy on this machine, or download the file; return its content."""
-    if digest.size > LARGEST_BYTES:
-        reason = f"{name} has {digest.size} bytes; a file of a tokenizer has at most {LARGEST_BYTES}"
-        raise Refusal("not-a-tokenizer", reason, where=call.args["repo"], exit_code=ExitCode.FIXER)
     copy = call.args.get("copy", "")
     if copy:
         shutil.copyfile(call.path(copy), os.path.join(folder, name))
@@ -113,13 +110,12 @@ def _fetched(call: Call, name: str, digest: Digest, folder: str) -> bytes:
         answer = ask_hub_client(call.args["python"], call.payload, request, environment, FETCH_TIMEOUT_S)
         if "fault" in answer:
             raise _hub_refusal(answer, call.args["repo"])
-    with open(os.path.join(folder, name), "rb") as file:
-        return file.read()
+    return read_regular(os.path.join(folder, name), LARGEST_BYTES)
 
 
 def _require_intact(name: str, data: bytes, digest: Digest) -> None:
     mismatch = digest.mismatch(digest_of(data))
-    fault = judge_file(name, data)
+    fault = judge_download(name, data)
     if mismatch or fault:
         reason = mismatch or (fault.detail if fault else "")
         raise Refusal("torn", f"the new {name} failed verification: {reason}", exit_code=ExitCode.FIXER)

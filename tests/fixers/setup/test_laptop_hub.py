@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fixers.setup.laptop_hub import HubUnavailable, ask_laptop_hub, fetch_on_laptop
-from remote.protocol.tokenizer_files import digest_of
+from fixers.setup.laptop_hub import HubUnavailable, ask_laptop_hub, fetch_on_laptop, tree_on_laptop
+from remote.protocol.tokenizer_files import LARGEST_BYTES, MAX_VALUES, Digest, digest_of, judge_download, judge_file
 from tests.lab.hub import COMMIT, Hub, Repository, serve
 
 REPO = "lab/speech"
@@ -85,3 +85,40 @@ def test_without_huggingface_hub_nothing_is_started(monkeypatch, tmp_path):
         ask_laptop_hub({"do": "tree"})
     assert refusal.value.hint == "pip install huggingface_hub"
     assert "nothing was downloaded" in refusal.value.message
+
+
+@pytest.mark.parametrize("size", [LARGEST_BYTES + 1, 2**40, -1])
+def test_BI_53_a_file_over_the_limit_is_refused_before_it_is_downloaded(hub, size):
+    with pytest.raises(HubUnavailable, match=f"{NAME} has {size} bytes; a file of a tokenizer has at most"):
+        fetch_on_laptop(REPO, COMMIT, NAME, Digest(size, digest_of(DATA).sha256))
+    assert not hub.requests
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"x\n" * 1000, "it is not JSON"),
+        (b"[" + b"{}," * 1000 + b"{}]", "expected an object"),
+        (b"[" * MAX_VALUES + b"[", f"more than {MAX_VALUES} values"),
+    ],
+    ids=["no JSON", "no object", "too many values"],
+)
+def test_BI_53_a_file_with_the_hub_s_digest_is_refused_if_its_content_is_invalid(hub, content, words):
+    hub.repositories[REPO].files[NAME] = content
+    with pytest.raises(HubUnavailable, match=words):
+        fetch_on_laptop(REPO, COMMIT, NAME, digest_of(content))
+
+
+def test_BI_53_a_file_over_the_limit_of_values_is_not_parsed():
+    content = b'{"a": [' + b"0," * MAX_VALUES + b"}"
+    assert judge_file(NAME, content) is None
+    fault = judge_download(NAME, content)
+    assert fault is not None and fault.kind == "not-a-tokenizer"
+
+
+@pytest.mark.parametrize("size", ["-1", '"12"', "1e400"])
+def test_BI_53_a_malformed_list_of_files_is_reported(monkeypatch, tmp_path, size):
+    answer = f'{{"commit": "{COMMIT}", "digests": {{"{NAME}": {{"size": {size}}}}}}}'
+    client(monkeypatch, tmp_path, f"echo '{answer}'")
+    with pytest.raises(HubUnavailable, match=f"{REPO}: the hub sent a malformed answer"):
+        tree_on_laptop(REPO, "main")
