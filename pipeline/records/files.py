@@ -36,7 +36,8 @@ NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Write `data` to `path` atomically and durably.
 
-    Raises DiskFull, and BadUsage if `.halfstep` or a folder of the path below it is a symbolic link.
+    Raises DiskFull, and BadUsage if `.halfstep` or a folder of the path below it is a symbolic link, or if the path is
+    a folder.
     """
     refuse_links(path.parent)
     with disk_full_as_error(path):
@@ -89,9 +90,12 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
 
 @contextlib.contextmanager
 def disk_full_as_error(path: Path) -> Iterator[None]:
-    """Raise DiskFull if the disk becomes full in the block, and BadUsage if a file is in place of a folder."""
+    """Raise DiskFull if the disk is full, and BadUsage if a file is in place of a folder, or the reverse."""
     try:
         yield
+    except IsADirectoryError as error:
+        message = f"{path} is a folder, but a file of that name is needed"
+        raise BadUsage(message, where=str(path), hint=shell_command("ls -ld {}", path)) from error
     except OSError as error:
         if error.errno in NO_FOLDER:
             blocks = _blocking(Path(error.filename or path))

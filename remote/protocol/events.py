@@ -15,6 +15,10 @@ from remote.protocol.hidden import without_hidden
 from remote.protocol.records import split_records
 
 MARK = "tfevents"
+OUTSIDE = "outside"
+ROOTS = ("tensorboard", "checkpoints", "code", OUTSIDE)
+"""The folders of a run whose event files a host offers. OUTSIDE is the folder `logs.tensorboard` of the config, if this
+folder is not in the run's folder."""
 
 Value = Union[int, bytes]
 Field = Tuple[int, int, Value]

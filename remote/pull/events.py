@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from remote.host import Host
-from remote.protocol.events import MARK
+from remote.protocol.events import MARK, ROOTS
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.jobs import EventFile
 from remote.protocol.layout import ProjectLayout
@@ -77,9 +77,17 @@ def check_mirror(files: Iterable[EventFile], destination: Path) -> Report:
 def judge_event_names(names: Iterable[str]) -> JudgedNames:
     """Divide the names of event files into safe and refused names."""
     listed = list(names)
-    judged = judge_names(name for name in listed if is_event_name(name))
-    other_files = tuple((name, "not the name of an event file") for name in listed if not is_event_name(name))
+    judged = judge_names(name for name in listed if is_offered_name(name))
+    other_files = tuple((name, "not the name of an event file") for name in listed if not is_offered_name(name))
     return JudgedNames(judged.accepted, judged.refused + other_files)
+
+
+def is_offered_name(name: str) -> bool:
+    """Return True if a host may offer an event file with this name.
+
+    The file must be below one of ROOTS, because the run's local folder also contains halfstep's own files.
+    """
+    return is_event_name(name) and name.partition("/")[0] in ROOTS
 
 
 def is_event_name(name: str) -> bool:

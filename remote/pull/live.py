@@ -13,7 +13,7 @@ from remote.host import Host, Json, decode_answer
 from remote.protocol.events import Scalar, read_scalars
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.values import Malformed, Verbatim
-from remote.pull.events import is_event_name
+from remote.pull.events import is_event_name, is_offered_name
 from remote.pull.folder import Folder
 from remote.pull.mirror import Appended, Mirror
 from remote.pull.names import REPLACED, NameJudge
@@ -151,10 +151,10 @@ class _Live:
             return True
         if _digest(name) in self._refused:
             return False
-        if is_event_name(name) and not self._judge.reason(name):
+        if is_offered_name(name) and not self._judge.reason(name):
             self._accepted[name] = None
             return True
-        if not is_event_name(name):
+        if not is_offered_name(name):
             self._judge.count()
         self._refused.add(_digest(name))
         return False

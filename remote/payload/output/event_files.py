@@ -6,11 +6,9 @@ import json
 import os
 from typing import Callable, FrozenSet, Iterator, List, Tuple
 
-from remote.protocol.events import MARK
+from remote.protocol.events import MARK, OUTSIDE, ROOTS
 from remote.protocol.layout import ProjectLayout, RunLayout
 
-OUTSIDE = "outside"
-ROOTS = ("tensorboard", "checkpoints", "code", OUTSIDE)
 SKIPPED = frozenset({".git", "__pycache__", "node_modules", "venv", ".venv"})
 MAX_DEPTH = 8
 MAX_FILES = 10_000

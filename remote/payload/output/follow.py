@@ -8,12 +8,13 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
-from remote.payload.output.event_files import ROOTS, find_events, resolve
+from remote.payload.output.event_files import find_events, resolve
 from remote.payload.output.events import is_unchanged_before
 from remote.payload.output.file_watcher import FileWatcher, pause
 from remote.payload.output.job_folder import job_folder, run_root
 from remote.payload.output.logs import start_of_last_lines
 from remote.payload.request.call import HEARTBEAT_S, Call
+from remote.protocol.events import ROOTS
 from remote.protocol.layout import RunLayout
 from remote.protocol.records import read_records
 from remote.protocol.regular import open_regular

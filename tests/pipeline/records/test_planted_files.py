@@ -197,3 +197,14 @@ def test_SE_12_evidence_of_a_cloned_project_is_in_no_report(tmp_path: Path, own:
     else:
         path.write_bytes(dumps(evidence))
     assert read_evidence(path) == (evidence if own else Evidence())
+
+
+@pytest.mark.parametrize("name", ["report.html", "run.json"])
+def test_a_folder_in_place_of_a_file_is_named_and_stays_as_it_is(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "x.tfevents.1").write_bytes(b"")
+    with pytest.raises(BadUsage, match=f"{name} is a folder, but a file of that name is needed") as caught:
+        write_atomic(tmp_path / name, b"{}")
+    assert caught.value.hint == f"ls -ld {tmp_path / name}"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name / "x.tfevents.1").exists()

@@ -11,8 +11,12 @@ import pytest
 
 from remote.errors import PullRefused
 from remote.host import Json
+from remote.protocol.events import ROOTS
+from remote.protocol.jobs import EventFile
+from remote.pull.events import check_mirror, judge_event_names, pull_events
 from remote.pull.live import follow_events
 from remote.pull.names import MAX_NAMES
+from remote.pull.report import PulledState
 from tests.lab.records import pack_record
 
 RECORDS = [pack_record(bytes([n]) * n) for n in range(1, 200)]
@@ -89,6 +93,39 @@ def test_SE_21_the_same_refused_name_is_counted_once(tmp_path):
             for _ in range(MAX_NAMES + 1):
                 yield pushed("run.json", RECORDS[0])
                 yield pushed("x" * 2000, RECORDS[0])
-            yield pushed("events.out.tfevents.1", RECORDS[0])
+            yield pushed("tensorboard/events.out.tfevents.1", RECORDS[0])
 
     assert [new.records for new in follow_events(Repeating(), "p", "r", tmp_path / "mirror")] == [RECORDS[0]]
+
+
+OWN = (
+    "report.html/x.tfevents.1",
+    "run.json/x.tfevents.1",
+    "jobs/1/x.tfevents.1",
+    "adapter/x.tfevents.1",
+    "Tensorboard/x.tfevents.1",
+    "tensorboard.tfevents.1",
+    "x.tfevents.1",
+)
+
+
+def test_an_event_file_that_is_followed_has_no_place_among_the_files_of_halfstep(tmp_path):
+    class Misplacing:
+        def follow(self, op, args, *, timeout_s=45.0, within_s=inf):
+            yield from (pushed(name, RECORDS[0]) for name in (*OWN, "tensorboard/x.tfevents.1"))
+
+    seen = list(follow_events(Misplacing(), "p", "r", tmp_path))
+    assert [new.name for new in seen] == ["tensorboard/x.tfevents.1"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "tensorboard"]
+
+
+def test_an_event_file_that_is_offered_has_no_place_among_the_files_of_halfstep(tmp_path):
+    report = pull_events(object(), "p", "r", [EventFile(name, 20) for name in OWN], tmp_path)  # type: ignore[arg-type]
+    assert [(file.name, file.state) for file in report.files] == [(name, PulledState.REFUSED) for name in OWN]
+    assert list(tmp_path.iterdir()) == []
+    assert check_mirror([EventFile(name, 20) for name in OWN], tmp_path).ok
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_an_event_file_below_each_folder_that_the_agent_searches_is_accepted(root):
+    assert judge_event_names([f"{root}/x.tfevents.1", f"{root}/a/x.tfevents.1"]).refused == ()

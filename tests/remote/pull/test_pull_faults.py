@@ -234,7 +234,7 @@ def test_BI_53_good_names_beside_bad_ones_are_pulled(tmp_path):
 
 def test_BI_53_a_million_files_are_refused(tmp_path):
     with pytest.raises(PullRefused) as caught:
-        pull_from(Hostile(), tmp_path / "mirror", *(f"events.out.tfevents.{n}" for n in range(10**6)))
+        pull_from(Hostile(), tmp_path / "mirror", *(f"tensorboard/events.out.tfevents.{n}" for n in range(10**6)))
     assert caught.value.exit_code is ExitCode.PULL
     assert not (tmp_path / "mirror").exists()
 
