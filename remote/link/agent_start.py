@@ -26,6 +26,8 @@ from remote.protocol.shell import shell_command
 
 ACCOUNT = r"[A-Za-z0-9_][A-Za-z0-9_.@$-]{0,63}"
 """The name of an account that may be part of a hint."""
+UNMAPPED = "unmapped"
+"""The name that the bootstrap program prints for an owner that a user namespace does not map."""
 GREETING_TIMEOUT_S = 60.0
 START_LIMIT_S = 300.0
 """The time limit for starting an agent, including the upload of the payload. No pause may exceed GREETING_TIMEOUT_S."""
@@ -213,4 +215,6 @@ def _unsafe_folder(kind: str, detail_and_folder: str, name: str) -> HostUnfit:
 def _owner(detail: str) -> str:
     """Return the name and uid of an owner for messages. `detail` is `UID:NAME`, and NAME may be empty."""
     uid, _, name = detail.partition(":")
+    if name == UNMAPPED:
+        return f"a user whom the container or user namespace does not map (shown as uid {uid})"
     return f"{name} (uid {uid})" if re.fullmatch(ACCOUNT, name) else f"uid {uid}"

@@ -40,15 +40,17 @@ class BootstrapRequest:
 # which other users can create files is created at once, also by a read-only command: otherwise another user could
 # create it after the check. Write permission for a group is accepted if the group has no other members, and if it is
 # root's group or has the name of the user or of the folder's owner, as on Debian and Fedora. The entry of a group lacks
-# the users whose primary group it is, so it counts as shared if the accounts cannot be listed. In a user namespace, an
-# owner without a mapping is shown as 65534, which is then accepted like root. The payload is used if its file belongs
-# to the user and cannot be written by others, byte code if it cannot be read by others either, begins with the
-# SHA-256 of the bytes that follow, and was compiled by this version of Python. Git creates files that others can
-# read, so byte code from a git repository is never used. With trusts_owners, a folder above the workdir may belong to
-# another user, unless its parent is writable by everybody: any user could have created a folder there. In a container
-# without other users, as on rented machines, modes are not checked if the user is root: the volumes have mode 0777,
-# and chmod often has no effect. A locked account without ~/.ssh, as in Ubuntu's images, does not count as a user. A
-# container that halfstep created shares folders with the host, but does not show the host's users. Therefore
+# the users whose primary group it is, so it counts as shared if the accounts cannot be listed. In a user namespace,
+# root and every other user without a mapping are shown as 65534. This owner is accepted like root for /, /tmp and other
+# folders that belong to root on every host, and above the home folder, since the owner of such a folder can replace the
+# home folder anyway; elsewhere it is another user. A group that is shown as 65534 counts as shared. The payload is used
+# if its file belongs to the user and cannot be written by others, byte code if it cannot be read by others either,
+# begins with the SHA-256 of the bytes that follow, and was compiled by this version of Python. Git creates files that
+# others can read, so byte code from a git repository is never used. With trusts_owners, a folder above the workdir may
+# belong to another user, unless its parent is writable by everybody: any user could have created a folder there. In a
+# container without other users, as on rented machines, modes are not checked if the user is root: the volumes have mode
+# 0777, and chmod often has no effect. A locked account without ~/.ssh, as in Ubuntu's images, does not count as a user.
+# A container that halfstep created shares folders with the host, but does not show the host's users. Therefore
 # container.sh checks the folders above the workdir first, and passes their owners in HALFSTEP_OWNERS. 18 is 0o022, 63
 # is 0o077, 448 is 0o700, 512 is the sticky bit.
 PYTHON = r"""
@@ -84,7 +86,7 @@ def accounts_are_listed():
 def others_may_write(s):
     if s.st_mode & 2: return True
     if not s.st_mode & 16: return False
-    if "HALFSTEP_CONTAINER" in os.environ: return True
+    if "HALFSTEP_CONTAINER" in os.environ or s.st_gid == 65534: return True
     try:
         import grp, pwd
         group, names = grp.getgrgid(s.st_gid), {pwd.getpwuid(uid).pw_name for uid in (me, s.st_uid)}
@@ -121,19 +123,26 @@ def has_no_other_users():
         if not locked and os.path.basename(a.pw_shell) not in ("nologin", "false"): return False
     return True
 def owner(uid):
+    if unmapped(uid): return "%d:unmapped" % uid
     try:
         import pwd
         return "%d:%s" % (uid, pwd.getpwuid(uid).pw_name.replace(" ", "_"))
     except (ImportError, KeyError): return "%d:" % uid
 def unmapped(uid):
     try:
-        with open("/proc/sys/kernel/overflowuid") as f: nobody = int(f.read())
-        with open("/proc/self/uid_map") as f: rows = [list(map(int, row.split())) for row in f]
-    except (OSError, ValueError): return False
-    return uid == nobody and not any(r[0] <= uid < r[0] + r[2] for r in rows)
+        sizes = [int(row.split()[2]) for row in read_text("/proc/self/uid_map").split("\n") if row]
+        return uid == int(read_text("/proc/sys/kernel/overflowuid")) and sum(sizes) < 4294967295
+    except ValueError: return False
+if unmapped(me): me = -1  # no file is known to be ours
+home = os.path.expanduser("~")
+homes = [h + "/" for h in (home, os.path.realpath(home)) if home[:1] == "/"]
+def is_roots(place, uid, above):
+    if not unmapped(uid) or "HALFSTEP_CONTAINER" in os.environ: return uid == 0 or unmapped(uid)
+    system = place in ("/", "/home", "/tmp", "/var", "/var/tmp", "/dev", "/dev/shm")
+    return above and (system or any(h != place + "/" and h.startswith(place + "/") for h in homes))
 reported = set()
 def judge(place, s, above):
-    if s.st_uid not in (me, 0) and not unmapped(s.st_uid):
+    if s.st_uid != me and not is_roots(place, s.st_uid, above):
         if not above or others_may_write(os.lstat(os.path.dirname(place))) and not has_no_other_users():
             write_line("FOREIGN %s %s" % (owner(s.st_uid), place), 22)
         if trusting != "1": write_line("UNTRUSTED %s %s" % (owner(s.st_uid), place), 22)

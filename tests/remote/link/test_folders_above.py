@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import stat
 import subprocess
@@ -196,24 +195,6 @@ def test_a_stored_payload_that_another_user_could_change_after_the_check_is_not_
     assert (host.greeting["payload"] == str(stored)) is keep
     host.close()
     assert (stored.lstat().st_ino == wrong) is not keep
-
-
-class InNamespace(LocalStarter):
-    """Starts processes in a user namespace that maps only the user, as unprivileged Apptainer does."""
-
-    def __init__(self, user: str) -> None:
-        self._user = user
-
-    def start(self, argv: Sequence[str]) -> ProcessStream:
-        as_user = ("setpriv", f"--reuid={self._user}", f"--regid={self._user}", "--init-groups", "--")
-        return LocalProcessStream((*as_user, "unshare", "-U", "-c", *argv))
-
-
-def test_folders_of_the_system_are_accepted_in_a_user_namespace_where_root_is_not_mapped(account: Account) -> None:
-    user = account()
-    host = AgentHost("titan", InNamespace(user), workdir=f"{pwd.getpwnam(user).pw_dir}/halfstep")
-    assert host.probe(["stat", "-c", "%u", "/"]).stdout == b"65534\n"
-    host.close()
 
 
 @pytest.mark.parametrize("kind", ["docker", "apptainer"])

@@ -98,6 +98,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Any:
         ((*ACCOUNTS, "bob:x:2003:2002::/:/bin/sh"), GROUPS, HEAD, HEAD, True),
         ((*ACCOUNTS, "operator:x:11:0::/:/sbin/nologin"), GROUPS, 0, 0, True),
         ((*ACCOUNTS, "toor:x:0:0::/root:/bin/sh"), GROUPS, 0, 0, False),
+        ((*ACCOUNTS, "nobody:x:65534:65534::/:/bin/sh"), (*GROUPS, "nobody:x:65534:"), 65534, 65534, True),
         ((*ACCOUNTS, "alias:x:2001:2001::/:/bin/sh"), GROUPS, ME, ME, False),
         (ACCOUNTS, ("root:x:0:", "alice:x:2001:alice,root"), ME, ME, False),
         (ACCOUNTS, ("root:x:0:", "alice:x:2001:bob"), ME, ME, True),
