@@ -13,6 +13,7 @@ from remote.protocol.text import first_line, one_line, safe_text
 INSTEAD = "***"
 SHORTEST = 6
 """Shorter values are not replaced, because they may also occur as ordinary words."""
+SPECIAL = re.compile(r"[^\w@%+=:,./-]")
 ENCODED = re.compile("%[0-9A-F]{2}")
 
 _values: Set[str] = set()
@@ -34,7 +35,10 @@ def hidden_values() -> FrozenSet[str]:
 
 
 def mask(text: str, secrets: Iterable[str]) -> str:
-    """Replace each secret in the text, also where it is percent-encoded as in a URL, or escaped as in JSON and `repr`.
+    """Replace each secret in the text, also where it is percent-encoded, escaped, or quoted for a shell.
+
+    Escapes are those of JSON (once or twice), `repr`, `ascii` and the `repr` of bytes; quotes are those of
+    `shlex.quote`, `$'...'` and `printf %q`.
 
     Longer forms are replaced first, because a secret may begin with another secret.
     """
@@ -53,7 +57,20 @@ def _forms(secret: str) -> Tuple[str, ...]:
     encoded = (quote(data), quote(data, safe=""), quote_plus(data))
     lower = (ENCODED.sub(lambda found: found[0].lower(), text) for text in encoded)
     escaped = json.dumps(secret)[1:-1]
-    return (secret, *encoded, *lower, escaped, escaped.replace("/", "\\/"), repr(secret)[1:-1])
+    twice = json.dumps(escaped)[1:-1]
+    python = (repr(secret)[1:-1], ascii(secret)[1:-1], repr(data)[2:-1])
+    return (secret, *encoded, *lower, escaped, escaped.replace("/", "\\/"), twice, *python, *_shell_forms(secret))
+
+
+def _shell_forms(secret: str) -> Tuple[str, ...]:
+    """Return the secret as inside the quotes of `shlex.quote`, `'...'` and `$'...'`, and as `printf %q` prints it."""
+    in_single = secret.replace("'", "'\"'\"'")
+    return (
+        in_single,
+        secret.replace("'", "'\\''"),
+        secret.replace("\\", "\\\\").replace("'", "\\'"),
+        SPECIAL.sub(r"\\\g<0>", secret),
+    )
 
 
 def message_line(text: str) -> str:

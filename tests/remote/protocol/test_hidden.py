@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -15,7 +18,7 @@ from remote.protocol import hidden
 from remote.protocol.events import parse_event
 from remote.protocol.findings import Finding
 from remote.protocol.frames import pack_json
-from remote.protocol.hidden import hide, without_hidden
+from remote.protocol.hidden import hide, mask, without_hidden
 from remote.protocol.jobs import JobNews, StartAnswer, WatchNote
 from remote.protocol.machine import Interpreter
 from tests.lab.fake_host import FakeHost
@@ -111,3 +114,29 @@ def test_SE_18_a_secret_is_replaced_in_the_error_for_a_malformed_answer() -> Non
     with pytest.raises(Garbled) as caught:
         read_answer(StartAnswer, FakeHost(), {"run": "r", "number": 1, "state": "correct-horse", "fresh": True})
     assert "correct-horse" not in caught.value.message
+
+
+SECRETS = ["p4'sswo/rd-x", "pa$$w0rd!x", 'ab"cd\\ef12', "tök€n-1234567", "tok en 12345", "o'ne\"two\\3"]
+QUOTES: dict[str, Callable[[str], str]] = {
+    "shlex": shlex.quote,
+    "single": lambda value: "'" + value.replace("'", "'\\''") + "'",
+    "ansi-c": lambda value: "$'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'",
+    "bytes": lambda value: repr(value.encode()),
+    "ascii": ascii,
+    "json in json": lambda value: json.dumps(json.dumps(value)),
+    "printf %q": lambda value: re.sub(r"([ $!'\"\\])", r"\\\1", value),
+}
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("quote", QUOTES.values(), ids=QUOTES.keys())
+def test_a_secret_that_a_shell_or_python_quoted_is_replaced(quote: Callable[[str], str], secret: str) -> None:
+    assert re.fullmatch(r"""b?[\\$'"]*\*\*\*[\\'"]*""", mask(quote(secret), [secret]))
+
+
+def test_a_secret_in_the_trace_of_a_shell_is_replaced_in_an_error_of_the_host() -> None:
+    hide(["p4'sswo rd-x"])
+    error = {"kind": "busy", "message": "+ curl -H 'p4'\"'\"'sswo rd-x' p4\\'sswo\\ rd-x", "where": "", "exit_code": 60}
+    with pytest.raises(RemoteFault) as caught:
+        read_result(reader_of(pack_json({"ok": False, "error": error})), 1.0)
+    assert caught.value.message == "+ curl -H '***' ***"
