@@ -72,7 +72,7 @@ class PlanCache:
             return cache
         try:
             signature, _, data = read_regular(cache.file, MAX_JSON).partition(b"\n")
-            if is_signed(data, signature.decode("ascii")):
+            if is_signed(cache.file.name.encode() + data, signature.decode("ascii")):
                 stored = parse_record(data, is_cache=True)
                 cache.rows = {path: (digest, kept) for path, (digest, kept) in stored.items()}
         except (OSError, ValueError, TypeError, AttributeError):
@@ -112,7 +112,7 @@ class PlanCache:
         stored = {path: row for path, row in self.rows.items() if path in self.seen}
         data = json.dumps(stored, separators=(",", ":")).encode()
         with suppress(OSError):
-            signature = sign(data).encode()
+            signature = sign(self.file.name.encode() + data).encode()  # valid for these fixers and this target only
             self.file.parent.mkdir(parents=True, exist_ok=True)
             exclude_from_git(self.file.parents[1])
             with replacing(str(self.file)) as file:

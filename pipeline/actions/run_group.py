@@ -24,11 +24,20 @@ from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import Outcome, StageOutcome, StageState
 from pipeline.runs.consent import require_group_consent
 from pipeline.runs.group_checks import GroupState, group_of, judge_group, judge_group_state
-from pipeline.runs.run_id import folder_of, name_of, newest_serial, next_serial, run_id, run_of, work_fingerprint
+from pipeline.runs.run_id import (
+    folder_of,
+    name_of,
+    newest_serial,
+    next_serial,
+    resumed_run,
+    run_id,
+    run_of,
+    work_fingerprint,
+)
 from pipeline.runs.secrets import require_secrets, secret_values
 from pipeline.runs.selection import Selection
 from pipeline.stages.logs import Logs
-from pipeline.stages.new_run import announce_new_run, forget_resumed
+from pipeline.stages.new_run import announce_new_run
 from pipeline.stages.order import STAGE_NAMES, STAGES
 from pipeline.stages.runner import RunResult, run_stages, state_after
 from pipeline.stages.stage import Context, RunOptions
@@ -199,15 +208,15 @@ def _form_group(contexts: Sequence[Context], options: RunOptions) -> None:
     for context in contexts:
         context.view = replace(context.view, group=group)
     forced = options.force not in ("", "logs")
-    if options.resume and not forced:
+    resumed = options.resume or next(filter(None, (resumed_run(context.view) for context in contexts)), "")
+    if resumed and not forced:
+        for context in contexts:
+            context.view = replace(context.view, resume=resumed)
         return
     first = run_name(contexts[0].view.loaded.name, work_fingerprint(contexts[0].view))
     serial = max(next_serial(one.view) if forced else newest_serial(one.view.survey, first) for one in contexts)
     for context in contexts:
-        if forced:
-            forget_resumed(context)
-        if work_fingerprint(context.view) not in context.view.resumed:
-            context.view = replace(context.view, serial=serial)
+        context.view = replace(context.view, serial=serial)
 
 
 def _failure_of(contexts: Sequence[Context], end: JobEnd) -> tuple[int, Report, ExitCode] | None:

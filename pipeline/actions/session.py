@@ -14,7 +14,6 @@ from pipeline.messages.listener import Listener
 from pipeline.records.files import Lock, locked
 from pipeline.records.kept_cures import read_cures
 from pipeline.records.layout import Records
-from pipeline.records.run_inputs import read_resumed
 from pipeline.runs.consent import require_data_consent, require_project_consent, require_secret_consent
 from pipeline.runs.selection import Selection
 from pipeline.runs.view import View, data_folder, data_name
@@ -83,7 +82,6 @@ def host_session(
             host.workdir,
             data,
             resume=options.resume,
-            resumed=read_resumed(records.resumed(selection.host.name, selection.loaded.record)),
             cures=cures,
             given=selection.given,
             seen_unix=seen_unix,

@@ -13,19 +13,17 @@ from pipeline.hosts.pending import PendingHost
 from pipeline.messages.errors import outcome_of_error
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import Outcome, StageState
-from pipeline.records.files import write_atomic
 from pipeline.records.last_seen import note_job
 from pipeline.records.layout import Records
+from pipeline.records.stage_checkpoints import read_checkpoints, write_checkpoints
 from pipeline.runs.selection import Selection
 from pipeline.stages.stage import Phase, RunOptions
 from remote.errors import HalfstepError
 from remote.link.address import Address
 from remote.link.prompter import Prompter
 from remote.operations.jobs import start_job
-from remote.project.digests import MAX_JSON
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
-from remote.protocol.regular import read_regular
 
 UNREACHABLE = (ExitCode.CONNECT, ExitCode.AUTH, ExitCode.HOST_KEY)
 REPEATABLE = (ExitCode.PREEMPTED, ExitCode.BUSY, ExitCode.TEMPORARY)
@@ -108,12 +106,8 @@ def copy_checkpoints(known: Selection, new: Selection) -> None:
     if address_of(known.host) != address_of(new.host):
         return
     first, second = (Records(one.loaded.root).checkpoints(one.host.name, one.loaded.record) for one in (known, new))
-    try:
-        data = read_regular(first, MAX_JSON)
-    except OSError:
-        return
-    if not second.exists():
-        write_atomic(second, data)
+    if first.exists() and not second.exists():
+        write_checkpoints(second, read_checkpoints(first))
 
 
 def options_for(phase: Phase, options: RunOptions) -> RunOptions:

@@ -22,7 +22,7 @@ from pipeline.runs.group_checks import common_step, judge_resume
 from pipeline.runs.new_run import inputs_of
 from pipeline.runs.run_id import folder_of, name_of, run_id, run_of
 from pipeline.runs.start import next_number, note_of, start_request
-from pipeline.stages.new_run import resume_with_other_inputs
+from pipeline.stages.new_run import has_other_inputs
 from pipeline.stages.stage import Context
 from remote.errors import HalfstepError, RemoteFault
 from remote.operations.jobs import prepare_resume, start_job, stop_job
@@ -115,8 +115,8 @@ def _node(contexts: Sequence[Context], rendezvous: Rendezvous, at: int, number: 
 
 def _record_start(context: Context) -> bool:
     """Record that the run is started. Return True if the run needs a new copy of the project's files."""
-    fresh_code = resume_with_other_inputs(context)
     view = context.view
+    fresh_code = has_other_inputs(view)
     write_start(view.records, note_of(view, run_id(view)))
     write_inputs(folder_of(view), inputs_of(view))
     return fresh_code

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.diagnosis.cures import MOST_CURES, Cure, named_cure
-from pipeline.records.files import write_atomic
 from pipeline.records.inputs import digest
-from remote.project.digests import read_json
-from remote.protocol.values import Malformed, decode, dumps
+from pipeline.records.signed import read_in_place, write_in_place
+from remote.protocol.values import Malformed, decode, encode
 
 
 @dataclass(frozen=True)
 class KeptCure:
-    """The name of a cure. The cure's overrides are not recorded, because a cloned project may contain such a record."""
+    """The name of a cure. The cure's overrides are not recorded: later versions may define them differently."""
 
     name: str
 
@@ -31,10 +30,11 @@ class KeptCures:
 def read_cures(path: Path, config: dict[str, Any]) -> tuple[Cure, ...]:
     """Return the recorded cures of this config, with their current definitions.
 
-    Returns () if the config has changed. Names of cures that do not exist are ignored.
+    Returns () if the config has changed, or if this user did not write the record at this path. Names of cures that do
+    not exist are ignored.
     """
     try:
-        kept = decode(KeptCures, read_json(path))
+        kept = decode(KeptCures, read_in_place(path))
     except (OSError, ValueError, Malformed):
         return ()
     if kept.config != digest(config):
@@ -46,4 +46,4 @@ def read_cures(path: Path, config: dict[str, Any]) -> tuple[Cure, ...]:
 
 def write_cures(path: Path, config: dict[str, Any], cures: tuple[Cure, ...]) -> None:
     """Record the cures of this config."""
-    write_atomic(path, dumps(KeptCures(digest(config), tuple(KeptCure(cure.name) for cure in cures))))
+    write_in_place(path, encode(KeptCures(digest(config), tuple(KeptCure(cure.name) for cure in cures))))

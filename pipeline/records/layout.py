@@ -3,7 +3,6 @@
 .halfstep/state/<host>/<config>.json    the stages' checkpoints
 .halfstep/state/<host>/<config>.cures.json  the cures of the config
 .halfstep/state/<host>/<config>.evidence.json  the last fixes and proof, for the report
-.halfstep/state/<host>/<config>.resumed.json  runs that were resumed with changed inputs
 .halfstep/state/<host>/<config>.lock    the lock of these files
 .halfstep/schemas/                      the JSON Schemas of configs, for editors
 .halfstep/export/<engine>-<config>/     an exported task
@@ -109,10 +108,6 @@ class Records:
     def cures(self, host: str, config: str) -> Path:
         """Return the file with the cures of a config on a host."""
         return self._state(host) / f"{safe_name(config)}.cures.json"
-
-    def resumed(self, host: str, config: str) -> Path:
-        """Return the file that lists the runs that were resumed with changed inputs."""
-        return self._state(host) / f"{safe_name(config)}.resumed.json"
 
     def evidence(self, host: str, config: str) -> Path:
         """Return the file with the last fixes, proof and cures of a config on a host."""

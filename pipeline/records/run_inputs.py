@@ -1,4 +1,4 @@
-"""Record the inputs of each run, and the runs that were resumed with changed inputs."""
+"""Record the inputs of each run, and compare them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.records.files import write_atomic
-from pipeline.records.layout import safe_name
 from remote.project.digests import read_json
 from remote.protocol.values import Malformed, decode, dumps
 
@@ -43,23 +42,6 @@ def read_inputs(folder: Path) -> RunInputs | None:
         return decode(RunInputs, read_json(folder / RUN_INPUTS))
     except (OSError, ValueError, Malformed):
         return None
-
-
-def read_resumed(path: Path) -> dict[str, str]:
-    """Return the ids of the runs that were resumed with changed inputs, by the fingerprint of these inputs.
-
-    Ids that are not valid folder names are ignored, because a cloned project may contain them.
-    """
-    try:
-        recorded = read_json(path).items()
-        return {str(work): str(run) for work, run in recorded if run and safe_name(str(run)) == run}
-    except (OSError, ValueError, AttributeError):
-        return {}
-
-
-def write_resumed(path: Path, resumed: Mapping[str, str]) -> None:
-    """Record the ids of the runs that were resumed with changed inputs, by the fingerprint of these inputs."""
-    write_atomic(path, dumps(dict(resumed)))
 
 
 def differing_files(before: RunInputs, now: RunInputs) -> Iterator[tuple[str, str]]:

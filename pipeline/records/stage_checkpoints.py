@@ -1,18 +1,16 @@
-"""Stage checkpoints: one versioned file with a checksum for each project, host and config."""
+"""Stage checkpoints: one versioned and signed file for each project, host and config."""
 
 from __future__ import annotations
 
-import hashlib
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipeline.records.files import write_atomic
-from remote.project.digests import MAX_JSON, parse_record
-from remote.protocol.regular import read_regular
-from remote.protocol.values import Malformed, decode, dumps, encode
+from pipeline.records.signed import NotOwn, read_in_place, write_in_place
+from remote.protocol.values import decode, encode
 
-VERSION = 1
+VERSION = 2
+PROBLEM = "the stage checkpoints {}; every stage is checked again"
 
 
 @dataclass(frozen=True)
@@ -73,39 +71,28 @@ class StageCheckpoints:
 def read_checkpoints(path: Path) -> StageCheckpoints:
     """Read the checkpoints from a file.
 
-    If the file is missing, damaged or from a newer version, the result has no checkpoints, and every stage runs again.
+    If the file is missing or damaged, has another version, or was not written by this user at this path, the result has
+    no checkpoints, and every stage runs again. A cloned project may contain such a file.
     """
     try:
-        return parse_checkpoints(read_regular(path, MAX_JSON))
+        record = read_in_place(path)
+        if record["version"] != VERSION:
+            version = f"have version {record['version']}, and this halfstep writes {VERSION}"
+            return StageCheckpoints(problem=PROBLEM.format(version))
+        stages = decode(dict[str, StageCheckpoint], record["claims"])
+        return StageCheckpoints(stages, decode(dict[str, StageFailure], record["failures"]))
     except OSError:
         return StageCheckpoints()
-
-
-def parse_checkpoints(data: bytes) -> StageCheckpoints:
-    """Parse checkpoints. If the data is damaged, the result has no checkpoints, and `problem` is the reason."""
-    try:
-        record = parse_record(data)
-        version, body, digest = record["version"], record["claims"], record["sha256"]
-    except (ValueError, KeyError, TypeError):
-        return StageCheckpoints(problem="the stage checkpoints are damaged; every stage is checked again")
-    if version != VERSION:
-        return StageCheckpoints(problem=f"the stage checkpoints have version {version}; this halfstep writes {VERSION}")
-    if hashlib.sha256(dumps(body)).hexdigest() != digest:
-        return StageCheckpoints(problem="the stage checkpoints have a wrong checksum; every stage is checked again")
-    try:
-        stages = decode(dict[str, StageCheckpoint], body)
-        failures = decode(dict[str, StageFailure], record.get("failures", {}))
-    except Malformed as error:
-        return StageCheckpoints(problem=f"the stage checkpoints are damaged ({error}); every stage is checked again")
-    return StageCheckpoints(stages, failures)
+    except NotOwn as error:
+        return StageCheckpoints(problem=PROBLEM.format(error))
+    except (ValueError, KeyError, TypeError) as error:
+        return StageCheckpoints(problem=PROBLEM.format(f"are damaged ({type(error).__name__})"))
 
 
 def write_checkpoints(path: Path, checkpoints: StageCheckpoints) -> None:
-    """Write checkpoints atomically."""
-    body = encode(checkpoints.stages)
-    digest = hashlib.sha256(dumps(body)).hexdigest()
-    failures = encode(checkpoints.failures)
-    write_atomic(path, dumps({"version": VERSION, "claims": body, "sha256": digest, "failures": failures}))
+    """Write checkpoints atomically, with an HMAC."""
+    claims, failures = encode(checkpoints.stages), encode(checkpoints.failures)
+    write_in_place(path, {"version": VERSION, "claims": claims, "failures": failures})
 
 
 def checkpoint_now(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.records.signed import read_record, write_record
+from pipeline.records.signed import read_in_place, write_in_place
 from pipeline.report.model import CureRow, FixRow
 from remote.protocol.proof import ProofReport
 from remote.protocol.values import Malformed, decode, encode
@@ -21,14 +21,13 @@ class Evidence:
 
 
 def read_evidence(path: Path) -> Evidence:
-    """Return the saved evidence, or an empty Evidence if the file cannot be read or another user wrote it."""
+    """Return the saved evidence, or an empty Evidence if this user did not write it at this path."""
     try:
-        body, own = read_record(path)
-        return decode(Evidence, body) if own else Evidence()
+        return decode(Evidence, read_in_place(path))
     except (OSError, ValueError, Malformed):
         return Evidence()
 
 
 def write_evidence(path: Path, evidence: Evidence) -> None:
     """Save the evidence atomically, with an HMAC."""
-    write_record(path, encode(evidence), signed=True)
+    write_in_place(path, encode(evidence))

@@ -96,16 +96,29 @@ def work_fingerprint(view: View) -> str:
 def run_id(view: View) -> str:
     """Return the id of the run.
 
-    The id is that of the run to resume, else of the run that was resumed earlier with these inputs, else the config's
-    name with a digest of the inputs. The digest is followed by the view's serial, or by the highest serial on the host.
+    The id is that of the run to resume, else of the run that was resumed with these inputs, else the config's name with
+    a digest of the inputs. The digest is followed by the view's serial, or by the highest serial on the host.
     """
     if view.serial is None and view.resume:
         return view.resume
+    if view.serial is None and (resumed := resumed_run(view)):
+        return resumed
     work = work_fingerprint(view)
-    if view.serial is None and work in view.resumed:
-        return view.resumed[work]
     serial = view.serial or newest_serial(view.survey, run_name(view.loaded.name, work))
     return run_name(view.loaded.name, work, serial)
+
+
+def resumed_run(view: View) -> str:
+    """Return the id of the run whose newest job resumed it with the current inputs, or "".
+
+    The inputs are those in the job's record on the host: a record in a cloned project could name any run. A run that
+    began with the current inputs takes precedence.
+    """
+    config, work = view.loaded.name, work_fingerprint(view)
+    others = [run for run in view.survey.runs if run.config == config and run.newest_fingerprint == work]
+    if not others or view.survey.run(run_name(config, work)) is not None:
+        return ""
+    return next((run.run for run in reversed(others) if run.fingerprint != work), "")
 
 
 def name_of(view: View) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.config.hosts import LoadedHost
@@ -29,11 +28,10 @@ class View:
     """One project, one host and one config at one moment.
 
     `data` is uploaded separately from the code. `serial` is the number of a repetition with equal inputs; None selects
-    the highest serial on the host. `resume` is the id of the run to resume even if its inputs have changed. `resumed`
-    maps the fingerprint of inputs to the id of the run that was resumed with these inputs earlier. `cures` are the
-    recorded cures of this config. `given` are the command-line words that selected host and config. `seen_unix` is the
-    local time of the survey, or None if the clocks cannot be compared. `group` is set if the host trains together with
-    other hosts.
+    the highest serial on the host. `resume` is the id of the run to resume even if its inputs have changed. `cures`
+    are the recorded cures of this config. `given` are the command-line words that selected host and config. `seen_unix`
+    is the local time of the survey, or None if the clocks cannot be compared. `group` is set if the host trains
+    together with other hosts.
     """
 
     loaded: LoadedConfig
@@ -45,7 +43,6 @@ class View:
     data: DataScan | None = None
     serial: int | None = None
     resume: str = ""
-    resumed: Mapping[str, str] = field(default_factory=dict)
     cures: tuple[Cure, ...] = ()
     given: tuple[str, ...] = ()
     seen_unix: float | None = None

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from pipeline.records.run_inputs import write_resumed
 from pipeline.records.runs import read_note
 from pipeline.runs.new_run import describe_new_run
 from pipeline.runs.run_id import name_of, run_id, run_of, work_fingerprint
@@ -53,25 +51,13 @@ def are_disjoint(one: Sequence[int] | None, other: Sequence[int] | None) -> bool
     return bool(one) and bool(other) and not set(one or ()) & set(other or ())
 
 
-def resume_with_other_inputs(context: Context) -> bool:
-    """With `--resume`, record that the run continues with the current inputs.
-
-    Return True if the inputs have changed.
-    """
-    view = context.view
-    if not _has_other_inputs(view):
-        return False
-    _write(context, {**view.resumed, work_fingerprint(view): view.resume})
-    return True
-
-
 def refuse_to_resume(view: View) -> None:
     """Raise BadUsage if the run to resume has succeeded with other inputs.
 
     Raise Busy if the run is running with other inputs.
     """
     run = run_of(view)
-    if run is None or not _has_other_inputs(view):
+    if run is None or not view.resume or not has_other_inputs(view):
         return
     name = name_of(view)
     if run.state is JobState.SUCCEEDED:
@@ -82,22 +68,7 @@ def refuse_to_resume(view: View) -> None:
         raise Busy(message, where=view.host.name, hint=shell_command("pipeline stop {}", name))
 
 
-def _has_other_inputs(view: View) -> bool:
+def has_other_inputs(view: View) -> bool:
+    """Return True if the newest job of the run has other inputs than the current ones."""
     run = run_of(view)
-    if not view.resume or run is None:
-        return False
-    work = work_fingerprint(view)
-    return run.fingerprint != work and work not in view.resumed
-
-
-def forget_resumed(context: Context) -> None:
-    """After `--force`, delete the record that an older run was resumed with the current inputs."""
-    view, work = context.view, work_fingerprint(context.view)
-    if work in view.resumed:
-        _write(context, {known: run for known, run in view.resumed.items() if known != work})
-
-
-def _write(context: Context, resumed: dict[str, str]) -> None:
-    view = context.view
-    write_resumed(view.records.resumed(view.host.name, view.loaded.record), resumed)
-    context.view = replace(view, resumed=resumed)
+    return run is not None and (run.newest_fingerprint or run.fingerprint) != work_fingerprint(view)

@@ -27,7 +27,7 @@ from pipeline.runs.runtime import describe_runtime
 from pipeline.runs.secrets import secret_values
 from pipeline.runs.start import next_number, note_of, start_request
 from pipeline.runs.view import View
-from pipeline.stages.new_run import announce_new_run, forget_resumed, resume_with_other_inputs, warn_of_other_runs
+from pipeline.stages.new_run import announce_new_run, has_other_inputs, warn_of_other_runs
 from pipeline.stages.stage import Context, Phase, StageResult
 from remote.errors import Busy, HalfstepError, Interrupted
 from remote.host import Host
@@ -75,9 +75,8 @@ class Train:
         if context.options.force not in ("", "logs"):
             _refuse_while_running(context.view)
             context.view = replace(context.view, serial=next_serial(context.view))
-            forget_resumed(context)
         announce_new_run(context)
-        fresh_code = resume_with_other_inputs(context)
+        fresh_code = has_other_inputs(context.view)
         run, records, host = run_id(context.view), context.view.records, context.view.host.name
         succeeded = self.check(context.view).ok
         (write_note if succeeded else write_start)(records, note_of(context.view, run))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import hmac
 import os
@@ -11,10 +12,12 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from remote.protocol.regular import read_regular
+from remote.protocol.regular import open_regular
 
 LARGEST = 16 * 2**20
 KEY = "note_key"
+KEY_BYTES = 32
+LONGEST_KEY = 4096
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
@@ -68,16 +71,32 @@ def _own_key(*, create: bool) -> bytes:
     """Return the key in the user's configuration folder. Raises OSError if it can be neither read nor created."""
     path = user_file(KEY)
     with contextlib.suppress(FileNotFoundError):
-        return read_regular(path, LARGEST)
-    if create:
-        create_private(path.parent)
-        fresh = path.with_name(f".{KEY}-{os.getpid()}")
+        if len(key := _read_private(path)) >= KEY_BYTES:
+            return key
+    if not create:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    create_private(path.parent)
+    fresh = path.with_name(f".{KEY}-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
         with os.fdopen(os.open(fresh, NEW_FILE, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(32))
+            file.write(secrets.token_bytes(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
         try:
             path.hardlink_to(fresh)  # atomic: of two processes, the first creates the key
         except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
-    return read_regular(path, LARGEST)
+            if len(_read_private(path)) < KEY_BYTES:  # an incomplete key could be guessed
+                fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+    return _read_private(path)
+
+
+def _read_private(path: Path) -> bytes:
+    """Return the content of a short file, from which the permissions of other users are removed. Raises OSError."""
+    with open_regular(path) as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if mode & 0o077:
+            with contextlib.suppress(OSError):
+                os.fchmod(file.fileno(), 0o600)
+        return file.read(LONGEST_KEY)

@@ -174,7 +174,8 @@ class RunSurvey:
     `progress` is the last progress of an earlier job if the newest job resumed and ended without a step. `elapsed_s` is
     the time from the job's start to its end or to now, and `earlier_s` is the time of the earlier jobs. `waits` is the
     reason why the job is queued: its state is RUNNING, but it has not begun. `slurm_end` is the state in which a job
-    without a result left Slurm's queue, or "" if it is unknown.
+    without a result left Slurm's queue, or "" if it is unknown. `fingerprint` is the digest of the inputs of the first
+    job, and `newest_fingerprint` that of the newest job, which may have resumed with other inputs.
     """
 
     run: RunId
@@ -198,6 +199,7 @@ class RunSurvey:
     waits: Message = ""
     slurm_end: Identifier = ""
     earlier_s: float = 0.0
+    newest_fingerprint: Identifier = ""
 
     @property
     def run_elapsed_s(self) -> Optional[float]:

@@ -15,7 +15,6 @@ from pipeline.records.layout import Records
 from pipeline.records.stage_checkpoints import (
     StageCheckpoints,
     checkpoint_now,
-    parse_checkpoints,
     read_checkpoints,
     write_checkpoints,
 )
@@ -118,7 +117,7 @@ def test_FI_24_the_error_of_the_disk_is_reported_in_words(record: Path, tmp_path
 def test_FI_25_killed_at_any_change_the_record_is_the_old_or_the_new(record: Path, tmp_path: Path) -> None:
     log = tmp_path / "calls"
     before = record.read_bytes()
-    old = parse_checkpoints(before).stages
+    old = read_checkpoints(record).stages
     assert run_traced(WRITER, (str(record),), log).returncode == 0
     assert set(read_checkpoints(record).stages) == {"sync", "fix"}
     kills = 0

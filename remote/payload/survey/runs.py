@@ -16,7 +16,7 @@ from remote.payload.jobs.watch_notes import read_watch_notes
 from remote.payload.output.events import survey_events
 from remote.payload.output.job_folder import real_run
 from remote.protocol.job_requests import RunRecord
-from remote.protocol.jobs import JobState, RunSurvey, seconds_elapsed
+from remote.protocol.jobs import JobSpec, JobState, RunSurvey, seconds_elapsed
 from remote.protocol.layout import ProjectLayout, RunLayout
 
 
@@ -45,6 +45,7 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
     now = observed.answer
     running = now.state is JobState.RUNNING
     flags = read_record(run.job(number).flags, Flags) or Flags()
+    spec = read_record(run.job(number).spec, JobSpec)
     return RunSurvey(
         run=record.run,
         config=record.config,
@@ -67,4 +68,5 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
         waits=why_waiting(run.job(number), observed) if running else "",
         slurm_end=observed.ended,
         earlier_s=seconds_of_earlier_jobs(run, number),
+        newest_fingerprint=spec.fingerprint if spec is not None else "",
     )

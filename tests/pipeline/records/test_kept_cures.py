@@ -1,8 +1,7 @@
-"""SE-12: of a recorded cure only its name is believed, because a cloned project may contain the record."""
+"""SE-12: a recorded cure is used only if the user wrote the record, and of the cure only its name."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from pipeline.diagnosis.cures import CONFIG_CURES, Cure
 from pipeline.records.inputs import digest
 from pipeline.records.kept_cures import read_cures, write_cures
 from pipeline.records.layout import Records
+from pipeline.records.signed import write_in_place
 from pipeline.runs.selection import Selection, load_selection
 from pipeline.stages.stage import RunOptions
 from remote.errors import SecretsUntrusted
@@ -23,10 +23,9 @@ FREE_PORT = {"env.MASTER_PORT": "{free_port}", "env.PET_MASTER_PORT": "{free_por
 
 
 def plant(path: Path, config: dict[str, Any], *names: str) -> Path:
-    """Write a record of cures as a cloned project may contain it: each requests a secret."""
+    """Write a signed record of cures. Each of them requests a secret, which no version records."""
     cures = [{"name": name, "words": "x", "fixer": "bf16-to-fp16", "overrides": SECRETS} for name in names]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"config": digest(config), "cures": cures}))
+    write_in_place(path, {"config": digest(config), "cures": cures})
     return path
 
 

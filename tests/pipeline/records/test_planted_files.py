@@ -13,7 +13,7 @@ from fixers.plans.plan_cache import PlanCache
 from pipeline.records.files import locked, write_atomic
 from pipeline.records.kept_cures import read_cures
 from pipeline.records.layout import Records
-from pipeline.records.run_inputs import read_inputs, read_resumed
+from pipeline.records.run_inputs import read_inputs
 from pipeline.records.runs import read_note
 from pipeline.records.stage_checkpoints import read_checkpoints
 from pipeline.report.evidence import Evidence, read_evidence, write_evidence
@@ -72,7 +72,7 @@ def test_a_lock_file_is_signed_again_from_its_beginning(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("record", ["checkpoints", "cures", "resumed", "evidence", "lock"])
+@pytest.mark.parametrize("record", ["checkpoints", "cures", "evidence", "lock"])
 def test_SE_12_the_records_of_a_host_are_not_written_through_a_link(tmp_path: Path, record: str) -> None:
     records, victim = Records(tmp_path / "project"), tmp_path / "victim"
     victim.mkdir()
@@ -87,7 +87,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "cures.json": lambda path: read_cures(path, {}),
     "run.json": lambda path: read_note(path.parent),
     "inputs.json": lambda path: read_inputs(path.parent),
-    "resumed.json": read_resumed,
     "checkpoints.json": lambda path: read_checkpoints(path).stages,
     "evidence.json": read_evidence,
     "report.json": lambda path: read_report(path.parent),

@@ -10,10 +10,11 @@ import pytest
 
 from pipeline.config.load import load_config
 from pipeline.config.model import RunConfig
-from pipeline.runs.run_id import run_id, run_of, training_settings, work_inputs
+from pipeline.runs.run_id import run_id, run_of, training_settings, work_fingerprint, work_inputs
 from pipeline.runs.view import View
+from pipeline.stages.new_run import has_other_inputs
 from remote.project.scan import scan_project
-from remote.protocol.jobs import Checkpoint, RunSurvey
+from remote.protocol.jobs import Checkpoint, JobState, RunSurvey
 from remote.protocol.machine import Gpu, Torch
 from remote.protocol.tree import TreeSurvey
 from tests.pipeline.views import view_of
@@ -69,6 +70,31 @@ def test_the_same_work_is_the_same_run_in_every_survey(tmp_path: Path) -> None:
     found = [run_of(view_of(tmp_path)) for _ in range(2)]
     assert isinstance(found[0], RunSurvey)
     assert found[0] == found[1]
+
+
+RESUMED = RunSurvey("plain-00000000", "plain", "first inputs", 2, JobState.SUCCEEDED)
+
+
+def test_the_run_that_was_resumed_with_the_current_inputs_is_found_by_the_host_s_record_of_its_job(
+    tmp_path: Path,
+) -> None:
+    view = replace(view_of(tmp_path), serial=None)
+    new, work = run_id(elsewhere(view, runs=(RESUMED,))), work_fingerprint(view)
+    assert new != RESUMED.run, "a run with other inputs"
+    resumed = replace(RESUMED, newest_fingerprint=work)
+    assert run_id(elsewhere(view, runs=(RESUMED, resumed))) == RESUMED.run
+    assert run_id(elsewhere(view, runs=(replace(resumed, config="other"),))) == new
+    assert run_id(elsewhere(view, runs=(resumed, replace(RESUMED, run=new, fingerprint=work)))) == new
+    assert run_id(replace(elsewhere(view, runs=(resumed,)), serial=2)) == f"{new}-2"
+
+
+@pytest.mark.parametrize(("newest", "other"), [("", True), ("work", False), ("else", True)])
+def test_a_job_gets_new_code_if_the_newest_job_of_the_run_had_other_inputs(
+    tmp_path: Path, newest: str, other: bool
+) -> None:
+    view = replace(view_of(tmp_path), resume=RESUMED.run)
+    fingerprint = work_fingerprint(view) if newest == "work" else newest
+    assert has_other_inputs(elsewhere(view, runs=(replace(RESUMED, newest_fingerprint=fingerprint),))) is other
 
 
 def with_file(view: View, path: str, text: str) -> View:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -243,3 +244,14 @@ def test_SE_10_the_output_of_a_job_can_be_read_by_its_user_only(bench: Bench):
     bench.start("--steps", 1)
     until(lambda: bench.survey().result, "the end")
     assert os.stat(bench.job().output).st_mode & 0o077 == 0
+
+
+def test_the_survey_has_the_inputs_of_the_first_and_of_the_newest_job(bench: Bench):
+    bench.start("--steps", 1, steps=1)
+    list(follow_job(bench.host, PROJECT, bench.run))
+    assert (bench.survey().fingerprint, bench.survey().newest_fingerprint) == ("f" * 64, "f" * 64)
+    start_job(
+        bench.host, StartRequest(PROJECT, replace(bench.spec("--steps", 1, number=2), fingerprint="e" * 64), "tiny")
+    )
+    list(follow_job(bench.host, PROJECT, bench.run))
+    assert (bench.survey().fingerprint, bench.survey().newest_fingerprint) == ("f" * 64, "e" * 64)
