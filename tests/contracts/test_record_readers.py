@@ -35,6 +35,7 @@ UNSIGNED = {
 }
 """What the record is used for, by the module that reads it. None of this skips work or lets a check pass."""
 NOT_RECORDS = {
+    "fixers.setup.laptop_hub": "the user's download cache of huggingface_hub",
     "pipeline.records.consents": "the user's configuration folder",
     "pipeline.records.signed": "the functions that the readers above call",
     "pipeline.verbs.configs": "the project's configs",
