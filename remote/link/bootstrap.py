@@ -143,7 +143,7 @@ def is_roots(place, uid, above):
 reported = set()
 def judge(place, s, above):
     if s.st_uid != me and not is_roots(place, s.st_uid, above):
-        if not above or others_may_write(os.lstat(os.path.dirname(place))) and not has_no_other_users():
+        if not above or others_may_write(os.lstat(os.path.dirname(place))):
             write_line("FOREIGN %s %s" % (owner(s.st_uid), place), 22)
         if trusting != "1": write_line("UNTRUSTED %s %s" % (owner(s.st_uid), place), 22)
         if place not in reported: write_line("OWNER %s %s" % (owner(s.st_uid), place), 0)

@@ -219,11 +219,12 @@ create_if_shared() {
   mkdir -m 700 "$path" 2>/dev/null || exists "$path" || fail workdir "$path cannot be created"
 }
 
-# A folder above the workdir may belong to another user, unless that user may have created it in a shared folder.
+# A folder above the workdir may belong to another user, unless that user may have created it in a shared folder. The
+# folder itself shows that there is another user, so has_no_other_users does not apply.
 judge_owner() {
   who="$path belongs to another user, $(stat -c %U "$path") (uid $uid)"
   case $todo in *[!/]*) ;; *) fail foreign "$who" ;; esac
-  if others_may_write "${at:-/}" && ! has_no_other_users; then fail foreign "$who"; fi
+  if others_may_write "${at:-/}"; then fail foreign "$who"; fi
   [ "$trusting" = 1 ] || fail untrusted "$who"
   owners=$owners$uid:$(stat -c %U "$path" | tr ' ' _)' '$path$newline
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +98,55 @@ def test_a_volume_of_mode_777_is_refused_if_somebody_else_could_replace_what_lie
         host.probe(["true"])
     host.close()
     assert f"chmod +t {volume}" in caught.value.hint
+
+
+@pytest.mark.parametrize("what", ["folder", "link"])
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+@pytest.mark.parametrize("keep", [True, False])
+def test_SE_what_an_account_without_an_entry_created_in_a_shared_folder_is_refused(
+    rented: Rented, mode: int, what: str, keep: bool
+) -> None:
+    machine, volume = rented()
+    planted(volume, what, mode)
+    host = AgentHost("box", machine, workdir=f"{volume}/me/halfstep", keep=keep, trusts_owners=True)
+    with pytest.raises(HostUnfit, match=rf"{volume}/me on box belongs to another user, uid 5000") as caught:
+        host.probe(["true"])
+    host.close()
+    assert "folder of your own" in caught.value.hint and not caught.value.owner_untrusted
+
+
+def planted(volume: Path, what: str, mode: int) -> None:
+    (volume / ".p").mkdir()
+    theirs = volume / "me"
+    theirs.mkdir() if what == "folder" else theirs.symlink_to(".p")
+    for path in (volume / ".p", theirs):
+        os.chown(path, 5000, 5000, follow_symlinks=False)
+    volume.chmod(mode)
+
+
+@pytest.mark.parametrize("what", ["folder", "link"])
+def test_SE_the_script_that_creates_containers_refuses_it_too(rented: Rented, tmp_path: Path, what: str) -> None:
+    machine, volume = rented()
+    planted(volume, what, 0o1777)
+    engines = write_engine(tmp_path, "docker").parent
+    outside = Within(machine, (f"PATH={engines}:/usr/bin:/bin",))
+    starter = ContainerStarter(outside, Container("torch", "docker"), f"{volume}/me/halfstep", True)
+    stream = starter.start(("echo", "started"))
+    try:
+        with pytest.raises(ConnectionLost):
+            stream.read_some(100, 30.0)
+        assert f"{volume}/me belongs to another user" in stream.stderr_text()
+    finally:
+        stream.close()
+
+
+def test_a_volume_of_an_account_without_an_entry_is_used_if_the_owner_is_trusted(rented: Rented) -> None:
+    machine, volume = rented()
+    volume.parent.chmod(0o755)
+    os.chown(volume, 5000, 5000)
+    host = AgentHost("box", machine, workdir=f"{volume}/halfstep", trusts_owners=True)
+    assert host.probe(["true"]).ok and host.owners()[0].startswith(f"{volume} belongs to uid 5000")
+    host.close()
 
 
 def test_a_volume_on_which_chmod_does_nothing_is_used(rented: Rented) -> None:
