@@ -24,6 +24,13 @@ OLD_ARGUMENTS = {
     "Trainer": frozenset(TRAINER),
 }
 """The arguments that transformers 5 rejects, by the tail of the callee."""
+OLD_IMPORTS = frozenset(
+    {
+        *("transformers.AdamW", "transformers.optimization.AdamW", "transformers.utils.get_full_repo_name"),
+        *("transformers.utils.send_example_telemetry", "huggingface_hub.Repository", "huggingface_hub.HfFolder"),
+    }
+)
+"""Names that transformers 5, and the huggingface_hub that it requires, no longer have."""
 LOADS_HALF = re.compile(r"(?:\w+_)?dtype$|load_in_[48]bit$|quantization_config$")
 
 
@@ -57,12 +64,17 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
 def loads_in_float32(source: PythonSource, target: Target) -> bool:
     """Return True if transformers loads models without a dtype in float32: it is older than version 5.
 
-    If the version is unknown, arguments that version 5 rejects show that the file runs with an older one.
+    If the version is unknown, imports and arguments that version 5 rejects show that the file runs with an older one.
     """
     newer = target.at_least("transformers", (5,))
-    return newer is False or (
-        newer is None and any(_is_rejected(source, each) for each in source.names.of_type(ast.Call))
-    )
+    if newer is not None:
+        return not newer
+    return _imports_removed(source) or any(_is_rejected(source, each) for each in source.names.of_type(ast.Call))
+
+
+def _imports_removed(source: PythonSource) -> bool:
+    imports = source.names.of_type(ast.ImportFrom)
+    return any(f"{each.module}.{alias.name}" in OLD_IMPORTS for each in imports for alias in each.names)
 
 
 def _is_rejected(source: PythonSource, call: ast.Call) -> bool:

@@ -8,7 +8,8 @@ What it does
 
     Not changed: tensors whose names do not suggest labels, files with a CTC loss or another `ignore_index`, and labels
     whose padding is compared with the padding token or masked with -100 later. `-v` lists labels that are used as a
-    mask, and labels in a function that pads other labels with -100; they are not changed. Not changed, but reported:
+    mask, labels that a call gets together with their lengths (`criterion(logits, labels, lengths)`), and labels in a
+    function that pads other labels with -100; they are not changed. Not changed, but reported:
     floating-point padding, and padding in a file that has a loss with floating-point targets (`binary_cross_entropy`,
     `mse_loss`) or that shifts labels into inputs.
 
@@ -57,7 +58,7 @@ from fixers.sources.source import Source
 from fixers.sources.splice import Edit
 
 name = "label-padding"
-version = 7
+version = 8
 safety = "safe"
 needles = (b"label",)
 below = None
@@ -176,7 +177,7 @@ def _judge_sum(draft: Draft, node: ast.BinOp) -> None:
     for labels, padding in ((node.left, node.right), (node.right, node.left)):
         if not isinstance(padding, ast.BinOp) or not isinstance(padding.op, ast.Mult):
             continue
-        if not mentions_labels(labels):
+        if not mentions_labels(labels) or _becomes_mask(draft.source, node):
             continue
         for part in (padding.left, padding.right):
             if isinstance(part, ast.List) and len(part.elts) == 1 and is_padding(part.elts[0]):
@@ -202,9 +203,11 @@ def _add_edits(draft: Draft, padded: ast.expr, *edits: Edit) -> None:
     draft.edits += edits
 
 
-def _becomes_mask(source: PythonSource, call: ast.Call) -> bool:
+def _becomes_mask(source: PythonSource, padded: ast.expr) -> bool:
     """Return True if the result is assigned to a name that is common for masks or weights of the loss."""
-    above = source.names.parent(call)
+    above = source.names.parent(padded)
+    while isinstance(above, ast.BinOp):
+        above = source.names.parent(above)
     targets = above.targets if isinstance(above, ast.Assign) else ()
     return any(MASK.search(source.segment(target)) for target in targets)
 

@@ -13,12 +13,12 @@ What it does
     (also by `TrainingArguments(fsdp=...)`) stores frozen and trainable parameters in one tensor, so all parameters
     become float32. With `mixed_precision: fp16`, FSDP still computes in float16.
 
-    Not changed: models that are created in float32 and never cast, models that are loaded without a dtype in a file
-    with arguments that only transformers 4 accepts, models that the file casts only to bfloat16, models of unsloth,
-    models that a project's trainer gets together with an optimizer, models of a trainer that only saves, and models in
-    test functions. DeepSpeed keeps float32 copies, so a model is not changed if the file imports DeepSpeed's
-    `initialize`, or if every command, document and config that starts the script uses DeepSpeed. If only some of them
-    use DeepSpeed, the loop skips parameters that ZeRO 3 has partitioned.
+    Not changed: float32 models that are never cast, models that are loaded without a dtype in a file that only runs
+    with transformers 4, models that are cast only to bfloat16 or only for an evaluation after the training, models of
+    unsloth, models that a project's trainer gets together with an optimizer, models that are only saved or tested, and
+    models in files that get no other change, unless a setting of the program selects float16. DeepSpeed keeps float32
+    copies, so a model is not changed if the file imports DeepSpeed's `initialize`, or if every command, document and
+    config that starts the script uses it. If only some do, the loop skips parameters that ZeRO 3 has partitioned.
 
 Why
     A GradScaler refuses to unscale float16 gradients: `Attempting to unscale FP16 gradients.` Replacing bfloat16 with
@@ -76,7 +76,7 @@ from fixers.sources.training_setup import (
 from remote.policy.precision import BF16_FROM
 
 name = "trainable-fp32"
-version = 13
+version = 14
 safety = "safe"
 needles = (b"Trainer", b"optim", b"Adam", b"SGD", b"Adafactor", b"Lion")
 below = BF16_FROM

@@ -28,8 +28,8 @@ EXACT = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]*)==(\d+(?:\.\d+)+)")
 READMES = re.compile(r"readme[\w.-]*\.(?:md|rst|txt)$", re.IGNORECASE)
 BOUND = 999
 """The last number of the newest version below an upper bound: `<5` allows 4.999."""
-BEFORE_TRANSFORMERS_5 = f"4.{BOUND}"
-"""The newest transformers version for a huggingface-hub below 1.0: transformers 5 requires huggingface-hub 1.0."""
+NEWEST_TRANSFORMERS = (("huggingface-hub", (1,), f"4.{BOUND}"), ("torch", (2,), f"4.47.{BOUND}"))
+"""The newest transformers version for an older package: transformers 5 requires huggingface-hub 1.0, 4.48 torch 2.0."""
 POETRY_EXACT = re.compile(r"\d[\d.]*$")
 
 
@@ -129,10 +129,11 @@ def _version_of(tree: Tree, path: str) -> str:
 
 
 def _limit_transformers(pins: dict[str, str]) -> None:
-    """Limit transformers in folders whose pinned huggingface-hub is too old for transformers 5."""
-    hub = pins.get("huggingface-hub", "")
-    if hub and _numbers(hub) < (1,) and not pins.get("transformers"):
-        pins["transformers"] = BEFORE_TRANSFORMERS_5
+    """Limit transformers in folders whose pinned huggingface-hub or torch is too old for newer versions."""
+    for package, since, newest in NEWEST_TRANSFORMERS:
+        pinned, allowed = pins.get(package, ""), pins.get("transformers", "")
+        if pinned and _numbers(pinned) < since and not _is_exact(allowed):
+            pins["transformers"] = min(allowed or newest, newest, key=_numbers)
 
 
 def _limits(pins: Mapping[str, str]) -> dict[str, str]:

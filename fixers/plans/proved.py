@@ -23,6 +23,7 @@ from fixers.frame.site import Tree
 from fixers.frame.target import Target
 from fixers.plans.code_doubts import of_code
 from fixers.plans.doubts import Doubt, Sharing, entries_of
+from fixers.plans.mixed_precision import NO_FLOAT16, MixedPrecision
 from fixers.plans.owners import PYTHON, Owners, commands_naming
 from fixers.plans.program_attention import is_kept, needed_places, path_of, replaces_flash
 from fixers.plans.programs import Program, find_programs, imports_any, loaded_by, scripts_in, starts
@@ -88,6 +89,7 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
         return Proof()
     attached = _not_started(owners, run)
     warnings = _blocking(plan, attribution, changes)
+    mixed = MixedPrecision(attribution, changes, target)
     doubts: dict[str, Doubt] = {}
     for program in dict.fromkeys(chain.from_iterable(attached.values())):
         mine = [changes[path] for path, own in attached.items() if program in own]
@@ -95,8 +97,9 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
         replaced = _of_attention(program, target, mine)
         of_flash = chain(_of_kernels(program, target), warnings.of_flash(program), replaced)
         of_options = _unread(program, mine), of_weights(program, mine, target, attribution)
+        of_scale = of_trained, mixed.of_trainer(program, mine)
         doubt = next(
-            chain(of_flash, of_code(program, attribution.read), warnings.of(program, mine), *of_options, of_trained),
+            chain(of_flash, of_code(program, attribution.read), warnings.of(program, mine), *of_options, *of_scale),
             None,
         )
         if doubt is not None:
@@ -108,7 +111,18 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
     held_back = sharing.held_back(doubts) | warnings.unsuited
     outside = _outside(owners, changes, held_back, attribution.modules)
     proof = _proof(outside, held_back, doubts, warnings.unsuited, unstarted)
+    proof = _without_casts(proof, mixed, attached, doubts)
     return replace(proof, repeated=warnings.repeated(doubts))
+
+
+def _without_casts(
+    proof: Proof, mixed: MixedPrecision, attached: Mapping[str, tuple[Program, ...]], doubts: Collection[str]
+) -> Proof:
+    """Withhold the casts to float32 that only programs without float16 would get."""
+    kept = {path: own for path, own in attached.items() if path not in proof.withheld}
+    casts = mixed.needless_casts({path: [e for e in own if e.entry not in doubts] for path, own in kept.items()})
+    left = tuple(SkippedPlace(path, NO_FLOAT16) for path in sorted(casts))
+    return replace(proof, withheld=proof.withheld | casts, skipped=proof.skipped + left)
 
 
 def _not_started(owners: Mapping[str, tuple[Program, ...] | None], run: set[str]) -> dict[str, tuple[Program, ...]]:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from fixers.sources.expressions import tail_of, values_of, written
-from fixers.sources.later_casts import is_not_trained
+from fixers.sources.later_casts import is_trained
 from fixers.sources.names import FUNCTIONS, Scope
 from fixers.sources.python import PythonSource
 
@@ -106,7 +106,7 @@ def is_cast_anywhere(source: PythonSource, owner: str) -> bool:
         keywords = (each.value for each in call.keywords if each.arg in ("dtype", None))
         if tail == "to" and not any(may_be_dtype(source, each) for each in (*call.args, *keywords)):
             continue
-        if may_refer_to(source, call.func.value, owner) and not is_not_trained(source, call):
+        if may_refer_to(source, call.func.value, owner) and is_trained(source, call):
             return True
     return False
 

@@ -49,8 +49,8 @@ def reason_against_masking(source: PythonSource, padded: ast.expr) -> str:
                 return "their dtype is not an integer, and only a loss over class ids ignores -100"
     if found := FLOAT_TARGETS.search(source.text):
         return f"{found[0].decode()} in this file has no ignore_index"
-    named = source.path.encode() + b"\n" + source.text
-    if not CLASS_TARGETS.search(named) and not TOKENS.search(named):
+    evidence = (CLASS_TARGETS, TOKENS)
+    if not any(each.search(source.path.encode()) or source.mentions(each) for each in evidence):
         return "this file does not show that their loss ignores -100"
     return ""
 
@@ -66,8 +66,10 @@ def is_padding(value: ast.expr) -> bool:
 
 
 def mentions_labels(expression: ast.AST) -> bool:
-    """Return True if a name, attribute or key in the expression is named like labels."""
-    for node in ast.walk(expression):
+    """Return True if a name, attribute or key in the expression is named like labels, and not only counted by `len`."""
+    counted = (each for each in ast.walk(expression) if isinstance(each, ast.Call) and tail_of(each) == "len")
+    ignored = {id(part) for call in counted for part in ast.walk(call)}
+    for node in (each for each in ast.walk(expression) if id(each) not in ignored):
         match node:
             case ast.Name(id=called) | ast.Attribute(attr=called) | ast.Constant(value=str(called)):
                 if LABELS.search(called):

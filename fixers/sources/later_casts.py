@@ -10,6 +10,7 @@ from fixers.sources.python import PythonSource
 from fixers.sources.training_setup import Consumer, casts_to_half, changes_dtype, function_of, is_same_model
 
 NOT_TRAINED = re.compile(r"not [\w.]*train\w*\b|.*\bpure_bf16\b", re.DOTALL)
+EVALUATES = frozenset({"eval", "no_grad", "inference_mode", "generate", "predict", "evaluate"})
 TRAINS = re.compile(r"(?:\w*_)?(?:backward|train|step|fit)(?:_\w*)?")
 
 
@@ -29,7 +30,7 @@ def is_called_later(python: PythonSource, call: ast.Call, consumer: Consumer) ->
 
 def is_cast_again(python: PythonSource, call: ast.Call, owner: str) -> bool:
     """Return True if the call casts the model, by its name or by an alias that is trained later."""
-    if _is_at_the_end(python, call) or is_not_trained(python, call):
+    if _is_at_the_end(python, call) or not is_trained(python, call):
         return False
     if changes_dtype(python, call, owner):
         return True
@@ -46,6 +47,20 @@ def _is_at_the_end(python: PythonSource, call: ast.Call) -> bool:
     later = (each for each in python.names.of_type(ast.Call) if each.lineno > call.lineno)
     same = (each for each in later if function_of(python, each) is function_of(python, call))
     return any(tail_of(each).startswith("save") or tail_of(each).endswith("state_dict") for each in same)
+
+
+def is_trained(python: PythonSource, call: ast.Call) -> bool:
+    """Return True if the model may be trained after this cast."""
+    return not (is_not_trained(python, call) or is_for_evaluation(python, call))
+
+
+def is_for_evaluation(python: PythonSource, call: ast.Call) -> bool:
+    """Return True if the function trains before the cast, and only evaluates after it."""
+    if _is_training_later(python, call):
+        return False
+    same = [each for each in python.names.of_type(ast.Call) if function_of(python, each) is function_of(python, call)]
+    trained = any(each.lineno < call.lineno and _trains(python, each) for each in same)
+    return trained and any(each.lineno >= call.lineno and tail_of(each) in EVALUATES for each in same)
 
 
 def is_not_trained(python: PythonSource, call: ast.Call) -> bool:

@@ -13,6 +13,9 @@ from fixers.sources.python import PythonSource
 
 DELIBERATE = "labels that are padded with 0, in a function that pads other labels with -100"
 MASK = "labels that are used as a mask"
+MEASURED = "labels that a call gets together with their lengths"
+LENGTHS = re.compile(r"(?:\w*_)?(?:[a-z]?lens|lengths)")
+NO_LOSS = frozenset({"dict", "zip", "append", "print"})
 IGNORES = re.compile(r"(?:\w*_)?(?:ignored?_(?:index|id|label\w*|token\w*)|labels?_pad\w*)", re.IGNORECASE)
 LOOKUP = re.compile(r"2|map|dict|table|vocab|names|classes|weight|embed", re.IGNORECASE)
 """Matches names of tables that are indexed by class ids."""
@@ -30,8 +33,18 @@ def reason_for_zeros(source: PythonSource, padded: ast.expr) -> str:
     linked = _linked(own, nodes)
     if any(_shows_mask(source, node, linked) for node in nodes):
         return MASK
+    if any(_takes_lengths(node, linked) for node in nodes):
+        return MEASURED
     others = (_labels_around(source, node) for node in nodes if isinstance(node, ast.expr) and _pads_ignored(node))
     return DELIBERATE if any(other and not other & own for other in others) else ""
+
+
+def _takes_lengths(node: ast.AST, names: frozenset[str]) -> bool:
+    """Return True for a call such as `criterion(logits, labels, lengths)`, which masks the padding by the lengths."""
+    if not isinstance(node, ast.Call) or tail_of(node) in NO_LOSS:
+        return False
+    given = [each.id if isinstance(each, ast.Name) else getattr(each, "attr", "") for each in node.args]
+    return any(_is_of(each, names) for each in node.args) and any(map(LENGTHS.fullmatch, given))
 
 
 def _labels_around(source: PythonSource, padded: ast.expr) -> frozenset[str]:

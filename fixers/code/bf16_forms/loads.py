@@ -21,6 +21,10 @@ ENCODER = re.compile(r"AutoModel(?:For(?:MaskedLM|MultipleChoice|QuestionAnsweri
 """The classes of encoders, whose checkpoints are in float32 with few exceptions."""
 DTYPE_KEYWORDS = ("dtype", "torch_dtype")
 TRL_CONFIGS = re.compile(r"trl\.(?:\w+\.)*\w*(?:SFT|DPO|GRPO|KTO|ORPO|CPO|RLOO|PPO|GKD|BCO|XPO|PRM|Reward)\w*Config$")
+OF_PLAIN_CLASS = frozenset({"PPOConfig"})
+"""Configs that were plain classes without mixed precision before TRL 0.12."""
+OF_TRAINER = frozenset({"output_dir", "num_train_epochs", "per_device_train_batch_size", "logging_steps", "report_to"})
+"""Arguments of Trainer, which only configs with mixed precision accept."""
 WHY_AUTO = '"auto" selects the checkpoint\'s dtype, which is bfloat16 for most current models'
 WHY_NO_DTYPE = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfloat16"
 WHY_TRL = "TRL enables bfloat16 unless float16 is set"
@@ -145,6 +149,8 @@ def _is_model(draft: Draft, owner: ast.expr) -> bool:
 def _judge_trl(draft: Draft, call: ast.Call) -> None:
     given = {keyword.arg for keyword in call.keywords}
     if given & {"bf16", "fp16"} or _is_fallback(draft.source, call):
+        return
+    if tail_of(call) in OF_PLAIN_CLASS and not given & OF_TRAINER:
         return
     if None in given:
         draft.warn(call, WHY_TRL, hint="fp16=True")

@@ -20,7 +20,22 @@ accelerator = Accelerator(mixed_precision="fp16")
 """
 TAKES = "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)\n"
 HALF = 'model = AutoModel.from_pretrained("a/b", torch_dtype=torch.float16)\n'
+OLD_LOAD = 'model = AutoModelForCausalLM.from_pretrained("a/b")\n'
+LOOP = "for batch in loader:\n    model(batch).backward()\n    optimizer.step()\n"
 STAYS = {
+    "cast for the last evaluation": "model = Vits(config)\n"
+    + TAKES
+    + LOOP
+    + "model.half()\nmodel.eval()\ntest(model)\n",
+    "cast for an evaluation without gradients": "def main():\n    model = Vits(config)\n"
+    "    optimizer = AdamW(model.parameters())\n    train(model, optimizer)\n    model = model.to(dtype=dtype)\n"
+    "    with torch.no_grad():\n        print(model(batch))\n",
+    "loaded by an older transformers, by an import": "from transformers.utils import get_full_repo_name\n\n"
+    + OLD_LOAD
+    + TAKES,
+    "loaded by an older transformers, by another import": "from transformers import AdamW as Adam\n\n"
+    + OLD_LOAD
+    + TAKES,
     "built by its class": "model = Vits(config, tokenizer)\n" + TAKES,
     "built by a class in capitals": "model = GAN(config)\n" + TAKES,
     "built by a method of its class": "model = Vits.init_from_config(config)\n" + TAKES,
@@ -83,6 +98,13 @@ STAYS = {
     + "    trainer = OwnTrainer(model=model)\n    trainer.save_model('out')\n",
 }
 CAST = {
+    "cast for an evaluation, then trained": "model = Vits(config)\n"
+    + TAKES
+    + LOOP
+    + "model.half()\nmodel.eval()\n"
+    + LOOP,
+    "cast before the training": "model = Vits(config)\nmodel.half()\nmodel.eval()\n" + TAKES + LOOP,
+    "an import that transformers 5 has": "from transformers.utils import logging\n\n" + OLD_LOAD + TAKES,
     "a trainer that trains and saves": "from transformers import Trainer\n\n"
     + HALF
     + "trainer = Trainer(model=model, args=args)\ntrainer.train()\ntrainer.save_model('out')\n",

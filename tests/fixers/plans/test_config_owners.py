@@ -110,7 +110,7 @@ def test_a_command_that_starts_a_package_is_converted_with_its_main_module(tmp_p
     command = f"ARGS='\\\n  --bf16 \\\n  --lr 1e-4'\ntorchrun -m {package.replace('/', '.')} $ARGS\n"
     plan = planned(tmp_path, {f"{package}/__main__.py": PARSED, f"{package}/__init__.py": "", "run.sh": command})
     assert "--fp16" in changed(plan)["run.sh"]
-    assert set(changed(planned(tmp_path, {"run.sh": command.replace("tune", "other")}))) == {f"{package}/__main__.py"}
+    assert "run.sh" not in changed(planned(tmp_path, {"run.sh": command.replace("tune", "other")}))
 
 
 def test_programs_that_stay_for_the_same_reason_share_one_warning(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ def collate(batch):
     fourth = F.pad(label, (0, n), value=0)
     fifth = F.pad(label, (0, n))
     labels = torch.full((2, 3), pad_id)
+    print(labels.shape, lengths), cut(labels, max_length)
     padded = labels + [0] * (length - len(labels))
     padded = [tokenizer.pad_token_id] * n + item["labels"]
     return {"input_ids": input_ids, "labels": pad_sequence(targets, padding_value=0)}
