@@ -3,16 +3,19 @@
 What it does
     In files that train with Trainer, `prepare` of Accelerate or a process group, sets `device_map="auto"` (and the
     balanced variants) of `from_pretrained` to None, so that the trainer places the whole model on the card of its
-    process. A model that is quantised while loading, or trained in a custom loop by several processes, is placed on
-    `LOCAL_RANK` instead.
+    process. A model that is quantised, or trained in a custom loop by several processes, is placed on `LOCAL_RANK`
+    instead. A file is changed only if it creates or joins several processes, if it belongs to a script that a command
+    or document of the project starts with a launcher (torchrun, `accelerate launch`, `deepspeed`, `mpirun`, `srun`), or
+    if it belongs to the script of the config, which halfstep may start on several cards.
 
-    Not changed: files that do not train, files that select one card themselves, notebooks that start no other process,
-    and a model that no trainer, optimizer or `prepare` receives, such as a teacher.
+    Not changed: files that do not train, scripts that only plain `python` starts, files that select one card
+    themselves, and a model that no trainer, optimizer or `prepare` receives, such as a teacher.
 
 Why
     "auto" spreads layers over all cards and, without a message, over CPU memory. Distributed launches reject such a
     model (`You can't train a model that has been loaded with device_map='auto' in any distributed mode`), and
-    off-loaded layers train very slowly or not at all.
+    off-loaded layers train very slowly or not at all. In one process on one card, "auto" is this card. Without a
+    device map, transformers loads a GPTQ model for the CPU (`update_device_map` in its `quantizer_gptq.py`).
 
 Before
     model = AutoModel.from_pretrained(name, device_map="auto")
@@ -35,6 +38,7 @@ import ast
 import re
 
 from fixers.code.draft import Draft
+from fixers.frame.change import SkippedPlace
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
@@ -45,7 +49,7 @@ from fixers.sources.source import Source
 from fixers.sources.trained_models import may_train
 
 name = "device-map"
-version = 4
+version = 5
 safety = "safe"
 needles = (b"device_map",)
 below = None
@@ -60,18 +64,24 @@ DISTRIBUTED = re.compile(
     rb"init_process_group|DistributedDataParallel|FullyShardedDataParallel|LOCAL_RANK|\bDDP\(|\bFSDP\("
 )
 ONE_CARD = re.compile(rb"[\"']CUDA_VISIBLE_DEVICES[\"']\][ ]*=[ ]*[\"']\d[\"']")
-LAUNCHES = re.compile(rb"notebook_launcher|\bmp\.spawn|torchrun|accelerate launch|deepspeed ")
+LAUNCHES = re.compile(rb"notebook_launcher|\bmp\.spawn|(?:torchrun|accelerate launch|deepspeed )[^\n]*\.py\b")
+SELECTS_ITSELF = re.compile(rb"LOCAL_RANK[\"']\][ ]*=(?!=)")
+"""Matches code that sets the rank of its only process."""
 QUANTISES = ("quantization_config", "load_in_4bit", "load_in_8bit")
+QUANTISED = re.compile(rb"gptq|\bawq|autoawq", re.IGNORECASE)
+"""Matches names of checkpoints whose weights are quantised already, and of the packages that load them."""
+IN_ONE_PROCESS = "a model is loaded with device_map, and no command starts this code in several processes"
 WHY = "the whole model is placed on the card of its process"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Return the edits that place each trained model entirely on the card of its process."""
-    if ONE_CARD.search(source.data) or _is_one_process(source):
+    if ONE_CARD.search(source.data):
         return NOTHING
     placed = PLACES_MODEL.search(lines_with(source.data, TRAINERS)) is not None
     if not placed and not DISTRIBUTED.search(lines_with(source.data, PROCESSES)):
         return NOTHING
+    by_trainer = placed and not QUANTISED.search(source.data)
     draft = Draft(source.python, name)
     for call in draft.source.names.of_type(ast.Call):
         if isinstance(call.func, ast.Attribute) and call.func.attr == "from_pretrained":
@@ -79,13 +89,21 @@ def rewrite(source: Source, target: Target) -> Rewrite:
                 spread = keyword.arg == "device_map" and constant_of(keyword.value) in SPREADS
                 if spread and may_train(draft.source, call):
                     quantised = any(each.arg in QUANTISES for each in call.keywords)
-                    _place(draft, keyword.value, by_trainer=placed and not quantised)
+                    _place(draft, keyword.value, by_trainer=by_trainer and not quantised)
+    if (draft.edits or draft.findings) and not _may_run_in_processes(source, target):
+        return Rewrite(skipped=(SkippedPlace(source.path, IN_ONE_PROCESS),))
     return draft.rewrite
 
 
-def _is_one_process(source: Source) -> bool:
-    """Return True for a notebook that does not start the processes of a distributed training."""
-    return source.path.endswith(".ipynb") and not LAUNCHES.search(source.data)
+def _may_run_in_processes(source: Source, target: Target) -> bool:
+    """Return True if the code starts or joins several processes, or if a launcher may start several processes of it."""
+    if LAUNCHES.search(source.data):
+        return True
+    if source.path.endswith(".ipynb"):
+        return False
+    running = target.code_facts.in_processes
+    joins = DISTRIBUTED.search(source.data) and not SELECTS_ITSELF.search(source.data)
+    return bool(joins) or running is None or source.path in running
 
 
 def _place(draft: Draft, value: ast.expr, *, by_trainer: bool) -> None:

@@ -57,7 +57,8 @@ class CodeFacts:
     `unselected`: FSDP policies that no code selects on a card without bfloat16.
     `deepspeed_only`: modules that run only under DeepSpeed.
     `on_machines`: files that select a device by rank and run on several machines, because commands or a config start
-    their scripts there. None if the commands of the project were not read.
+    their scripts there. `in_processes`: files with a `device_map` that run in several processes, likewise. None if the
+    commands of the project were not read.
     `flash_defaults`: arguments with FlashAttention as their default, if some call omits the argument.
     `uncalled` and `only_inference`: `path:name` of functions that nothing calls, or that only inference scripts call.
     `trl_scripts`: scripts that parse arguments of TRL.
@@ -80,6 +81,7 @@ class CodeFacts:
     unselected: tuple[str, ...] = ()
     deepspeed_only: tuple[str, ...] = ()
     on_machines: tuple[str, ...] | None = None
+    in_processes: tuple[str, ...] | None = None
     uncalled: tuple[str, ...] = ()
     only_inference: tuple[str, ...] = ()
     twins: tuple[str, ...] = ()

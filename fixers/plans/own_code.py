@@ -13,20 +13,21 @@ from fixers.frame.code_facts import CodeFacts, merge_facts, reads_settings
 from fixers.frame.code_traits import Traits, unscaled_options
 from fixers.frame.site import Tree
 from fixers.plans.file_facts import FileFacts
-from fixers.plans.own_launches import deepspeed_only, on_several_machines
+from fixers.plans.own_launches import deepspeed_only, reached_by
 from fixers.plans.own_uses import float16_only, unselected
 from fixers.plans.plan_cache import Digested, PlanCache, code_digest, sparse
 from fixers.sources.copied_libraries import library_copies
 from fixers.sources.file_roles import imported_names
 from fixers.sources.flash_defaults import relied_on
-from fixers.sources.launched import Launched
+from fixers.sources.launched import SEVERAL, Launched
 from fixers.sources.readers.find import is_test
 from remote.protocol.values import decode
 
 IMPORTS, USES, SHARED, DEEPSPEED, DEFAULTS = "*", "* uses", "* shared", "* deepspeed", "* defaults"
 MACHINES = "* machines"
 """Keys of cached facts that depend on several files: scripts that no file imports, uses of FSDP policies, shared files,
-modules that run only with DeepSpeed, defaults on which calls rely, and modules that run on several machines."""
+modules that run only with DeepSpeed, defaults on which calls rely, and modules that run on several machines or in
+several processes."""
 
 
 def read_code_facts(tree: Tree, files: Sequence[FileFacts], started: Sequence[str] = ()) -> CodeFacts:
@@ -51,8 +52,7 @@ def read_code_facts(tree: Tree, files: Sequence[FileFacts], started: Sequence[st
         relied = several.judge(DEFAULTS, several.modules, partial(_relied, own.flash_defaults)).flash_defaults
         own = replace(own, flash_defaults=relied)
     own = _with_commands(several, replace(own, twins=_twins(several.modules, own)))
-    ranked = [each.path for each in files if "local-rank" in each.fixer_names]
-    own = replace(own, on_machines=_on_machines(several, own, started, ranked) if ranked else ())
+    own = _with_processes(several, own, files, started)
     several.save()
     return own
 
@@ -75,14 +75,21 @@ def _with_commands(several: _SeveralFiles, own: CodeFacts) -> CodeFacts:
     return own
 
 
-def _on_machines(
-    several: _SeveralFiles, own: CodeFacts, started: Sequence[str], ranked: Sequence[str]
-) -> tuple[str, ...]:
-    """Return those of the files `ranked` that run on several machines."""
-    row = " ".join((MACHINES, *started))
-    judge = partial(_started_on_machines, own.traits.launched, started)
-    running = several.judge(row, several.paths, judge).on_machines or ()
-    return tuple(sorted({*running}.intersection(ranked)))
+def _with_processes(
+    several: _SeveralFiles, own: CodeFacts, files: Sequence[FileFacts], started: Sequence[str]
+) -> CodeFacts:
+    """Add the files with ranks that run on several machines, and those with a `device_map` in several processes."""
+    ranked, placed = ({e.path for e in files if name in e.fixer_names} for name in ("local-rank", "device-map"))
+    running = CodeFacts()
+    if ranked or placed:
+        judge = partial(_started_by, own.traits.launched, started)
+        running = several.judge(" ".join((MACHINES, *started)), several.paths, judge)
+    on_machines, in_processes = running.on_machines or (), running.in_processes or ()
+    return replace(
+        own,
+        on_machines=tuple(sorted(ranked.intersection(on_machines))),
+        in_processes=tuple(sorted(placed.intersection(in_processes))),
+    )
 
 
 class _SeveralFiles:
@@ -127,11 +134,12 @@ def _deepspeed_only(traits: Traits, untrained: tuple[str, ...], tree: Tree, path
     )
 
 
-def _started_on_machines(
-    launched: Sequence[Launched], started: Sequence[str], tree: Tree, paths: Sequence[str]
-) -> CodeFacts:
+def _started_by(launched: Sequence[Launched], started: Sequence[str], tree: Tree, paths: Sequence[str]) -> CodeFacts:
     modules = [path for path in paths if path.endswith(".py")]
-    return CodeFacts(on_machines=on_several_machines(tree, launched, started, modules))
+    reached = partial(reached_by, tree, launched, started, modules)
+    return CodeFacts(
+        on_machines=reached(lambda each: each.machines == SEVERAL), in_processes=reached(lambda each: each.processes)
+    )
 
 
 def _relied(defaults: Sequence[str], tree: Tree, modules: Sequence[str]) -> CodeFacts:

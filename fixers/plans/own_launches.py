@@ -1,14 +1,14 @@
-"""Find the files that run only under DeepSpeed, or on several machines, from the commands that start the scripts."""
+"""Find the files that run only under DeepSpeed, in several processes or on several machines, from the commands."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from posixpath import basename, dirname, normpath, splitext
 
 from fixers.frame.site import Tree
 from fixers.sources.file_roles import DEFINES, INFERS, OF_EVALUATION, imported_names, names_training
-from fixers.sources.launched import SEVERAL, Launched, scripts_of
+from fixers.sources.launched import Launched, scripts_of
 
 DEEPSPEED = "DEEPSPEED"
 
@@ -41,14 +41,18 @@ def deepspeed_only(
     return tuple(sorted(imports.reached(with_deepspeed) - imports.reached(without)))
 
 
-def on_several_machines(
-    tree: Tree, launched: Sequence[Launched], started: Collection[str], modules: Sequence[str]
+def reached_by(
+    tree: Tree,
+    launched: Sequence[Launched],
+    started: Collection[str],
+    modules: Sequence[str],
+    several: Callable[[Launched], bool],
 ) -> tuple[str, ...]:
-    """Return the scripts that commands start on several machines, and all modules that they import.
+    """Return the scripts that commands start in `several` machines or processes, and all modules that they import.
 
-    `started`: the files that a config starts. halfstep may start the scripts of a config on several hosts.
+    `started`: the files that a config starts. halfstep may start the scripts of a config on several cards and hosts.
     """
-    commands = (each for each in launched if each.machines == SEVERAL or each.path in started)
+    commands = (each for each in launched if several(each) or each.path in started)
     scripts = {path for each in commands for path in scripts_of(each, modules)} | {*started}.intersection(modules)
     return tuple(sorted(_Imports(tree, modules).reached(scripts))) if scripts else ()
 

@@ -42,6 +42,14 @@ ENGINES = re.compile(rb"^(?!#(?!SBATCH))[^\n]*(?:SLURM_|\bsrun\b|\bmpirun\b|host
 SCHEDULED = re.compile(rb"\bsrun\b|hostfile")
 ONE_NODE = re.compile(rb"(?:^#SBATCH|\bsrun)[^\n]*[ \t](?:--nodes[ =]|-N[ =]?)1(?![\w:-])", re.MULTILINE)
 ON_CARDS = re.compile(rb"\btorchrun\b|\btorch\.distributed\.(?:run|launch)\b|\baccelerate\b")
+IN_PROCESSES = re.compile(
+    rb"\btorchrun\b|\btorch\.distributed\.(?:run|launch)\b|\baccelerate[ \t]+launch\b"
+    rb"|\b(?:srun|mpirun|mpiexec|horovodrun)\b|(?<![\w./-])deepspeed(?=[ \t])"
+)
+"""Matches a launcher that may start several processes of a script."""
+ONE_PROCESS = re.compile(
+    rb"--(?:nproc[_-]per[_-]node|num[_-](?:processes|gpus))[= ][\"']?1\b|\b(?:mpi|horovod)\w+[ ][^\n]*-np?[ ]1\b"
+)
 ACCELERATE_CONFIG = re.compile(rb"--config[_-]file[ =]+[\"']?([^\s\"']+)")
 UNKNOWN, ONE, SEVERAL = range(3)
 LONGEST_VALUE = 4000
@@ -57,7 +65,8 @@ class Launched:
 
     `script` is the path that the command contains. `deepspeed`: DeepSpeed starts the script. `machines`: the number of
     machines on which processes start; SEVERAL if it is larger than one, or UNKNOWN. `config`: the config file that
-    `accelerate launch` gets, or `any` if the command names no config; empty for other launchers.
+    `accelerate launch` gets, or `any` if the command names no config; empty for other launchers. `processes`: a
+    launcher may start several processes.
     """
 
     path: str
@@ -65,6 +74,7 @@ class Launched:
     deepspeed: bool
     machines: int = UNKNOWN
     config: str = ""
+    processes: bool = False
 
 
 def is_document(path: str) -> bool:
@@ -115,10 +125,11 @@ def _launched(path: str, text: bytes, with_deepspeed: Collection[bytes], values:
         named = any(name in with_deepspeed for name in VARIABLE.findall(ACCELERATE_CONFIG.sub(b"", line)))
         deepspeed = named or USES_DEEPSPEED.search(line) is not None
         machines, config = _machines_of(line, scheduled, values), _config_of(line)
+        processes = machines == SEVERAL or _starts_processes(line, values)
         for found in starts:
             module = found["module"].decode("utf-8", "replace").replace(".", "/") + ".py" if found["module"] else ""
             script = module or found["script"].decode("utf-8", "replace")
-            yield Launched(path, script, deepspeed, machines, config)
+            yield Launched(path, script, deepspeed, machines, config, processes)
 
 
 def _scheduled(text: bytes) -> int | None:
@@ -131,8 +142,7 @@ def _scheduled(text: bytes) -> int | None:
 
 def _machines_of(line: bytes, scheduled: int | None, values: Values) -> int:
     """Return the number of machines of a command, in a script with this number of scheduled machines."""
-    used = dict.fromkeys(VARIABLE.findall(line))
-    given = b" ".join((line, *[value for name in used for value in values.get(name, ())][:MOST_VALUES]))
+    given = _with_values(line, values)
     known: dict[bytes, bool] = {}
     if any(_is_several(each, values, known) for each in COUNT.findall(given)):
         return SEVERAL
@@ -140,6 +150,17 @@ def _machines_of(line: bytes, scheduled: int | None, values: Values) -> int:
         return scheduled
     may_be_more = MORE_MACHINES.search(ONE_MACHINE.sub(b"", given))
     return ONE if ON_CARDS.search(line) and not may_be_more else UNKNOWN
+
+
+def _starts_processes(line: bytes, values: Values) -> bool:
+    given = _with_values(line, values)
+    return IN_PROCESSES.search(given) is not None and ONE_PROCESS.search(given) is None
+
+
+def _with_values(line: bytes, values: Values) -> bytes:
+    """Return the line, followed by the values of the variables in it."""
+    used = dict.fromkeys(VARIABLE.findall(line))
+    return b" ".join((line, *[value for name in used for value in values.get(name, ())][:MOST_VALUES]))
 
 
 def _is_several(number: bytes, values: Values, known: dict[bytes, bool]) -> bool:
