@@ -47,6 +47,9 @@ PARSES = LinePattern(
     re.compile(rb"\b(?:HfArgumentParser|TrlParser)\b|\bTrainingArguments\(|\bLightningCLI\b"),
     (b"HfArgumentParser", b"TrlParser", b"TrainingArguments(", b"LightningCLI"),
 )
+MAIN_BLOCK = re.compile(rb"^if[ \t]+__name__[ \t]*==[^\n]*\n(?:(?:[ \t\r][^\n]*)?\n)*", re.MULTILINE)
+OF_TRAINING = re.compile(r"train|tune")
+"""Matches the names of scripts whose main block is a training rather than an example."""
 HALF = LinePattern(re.compile(rb"fp16|float16|\.half\b|16-mixed"), (b"fp16", b"float16", b".half", b"16-mixed"))
 
 
@@ -58,7 +61,7 @@ class Module:
     suggests a script that uses a trained model. `dynamic`: it imports modules whose names are computed. `parses`: it
     parses Trainer arguments. `half`: it names float16. `scales`: it scales a loss, or uses a library with loss scaling.
     `float16_error_line`: the number of the first line that raises an error for float16, or 0. `foreign`: it is code for
-    another framework or device.
+    another framework or device. `main_trains`: only its main block trains, and its name is not that of a training.
     """
 
     path: str
@@ -73,6 +76,7 @@ class Module:
     scales: bool = False
     float16_error_line: int = 0
     foreign: bool = False
+    main_trains: bool = False
 
     def as_row(self) -> list[Any]:
         """Return the fields as plain values: decoding thousands of dataclasses by their annotations is slow."""
@@ -102,6 +106,7 @@ def read_module(path: str, data: bytes) -> Module:
         scales=SCALES.is_in(source),
         float16_error_line=line_that_refuses(data),
         foreign=not is_notebook and (is_foreign(data) or is_for_accelerator(data)),
+        main_trains=not is_notebook and _main_trains(path, source),
     )
 
 
@@ -109,6 +114,12 @@ def _trains(source: bytes) -> bool:
     if not TRAINS.is_in(source):
         return False
     return not holds(source, b"autograd") or OPTIMIZES.is_in(source)
+
+
+def _main_trains(path: str, source: bytes) -> bool:
+    if not holds(source, b"__main__") or OF_TRAINING.search(basename(path).lower()):
+        return False
+    return _trains(source) and not _trains(MAIN_BLOCK.sub(b"", source + b"\n"))
 
 
 def _infers(path: str) -> bool:

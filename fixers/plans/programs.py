@@ -37,22 +37,27 @@ class Program:
         return any(module.trains for module in self.modules)
 
 
-def find_programs(modules: Iterable[Module], started: Iterable[str] = ()) -> tuple[Program, ...]:
+def find_programs(
+    modules: Iterable[Module], started: Iterable[str] = (), launched: Collection[str] = ()
+) -> tuple[Program, ...]:
     """Return the programs that train.
 
-    `started`: scripts that a config starts; each of them counts as a program that trains.
+    `started`: scripts that a config starts; each of them counts as a program that trains. `launched`: scripts that
+    commands and documents start.
 
-    A module that trains, but that no program imports, also counts as a program: the project does not contain the
-    script that starts it.
+    If only the main block of a module trains, and a training imports the module, the main block is an example that no
+    training runs, unless it is launched. A module that trains, but that no program imports, also counts as a program:
+    the project does not contain the script that starts it.
     """
     by_path = {module.path: module for module in modules}
     graph = _ImportGraph(by_path)
     imported = graph.imported_scripts()
     entries = [each for each in by_path.values() if each.path in started or _may_start(each, imported)]
     programs = [Program(each.path, graph.closure(each, _evaluates), each.path in started) for each in entries]
-    found = [each for each in programs if each.started or each.trains]
+    examples = _examples(graph, launched)
+    found = [each for each in programs if each.started or (each.trains and each.entry not in examples)]
     reached = {path for program in found for path in program.paths}
-    return (*found, *_unstarted(by_path, reached, graph))
+    return (*found, *_unstarted(by_path, reached | examples, graph))
 
 
 def loaded_by(program: Program) -> frozenset[str]:
@@ -62,18 +67,23 @@ def loaded_by(program: Program) -> frozenset[str]:
     return frozenset(each.path for each in loaded)
 
 
-def importing(paths: Iterable[str], targets: Container[str], modules: Iterable[Module]) -> frozenset[str]:
-    """Return those of the paths whose modules import one of the targets, directly or indirectly."""
-    parts = closures(paths, modules)
-    return frozenset(path for path, own in parts.items() if any(part in targets for part in own))
+def programs_at(paths: Iterable[str], modules: Iterable[Module]) -> tuple[Program, ...]:
+    """Return a program for each of the paths, whether it trains or not."""
+    by_path = {module.path: module for module in modules}
+    graph = _ImportGraph(by_path)
+    return tuple(Program(path, graph.closure(by_path[path], _evaluates)) for path in paths if path in by_path)
 
 
 def closures(paths: Iterable[str], modules: Iterable[Module]) -> dict[str, frozenset[str]]:
     """Return, for each of the paths, the file and all files that it imports, directly or indirectly."""
-    by_path = {module.path: module for module in modules}
-    graph = _ImportGraph(by_path)
-    parts = {path: graph.closure(by_path[path], _evaluates) for path in paths if path in by_path}
-    return {path: frozenset(part.path for part in each) for path, each in parts.items()}
+    return {each.entry: each.paths for each in programs_at(paths, modules)}
+
+
+def _examples(graph: _ImportGraph, launched: Container[str]) -> frozenset[str]:
+    """Return the modules of which only the main block trains, and that another file imports which trains."""
+    alone = {each.path for each in graph.modules.values() if each.main_trains and each.path not in launched}
+    training = (each for each in graph.modules.values() if alone and each.trains and not each.main_trains)
+    return frozenset(part.path for each in training for part in graph.closure(each, _evaluates) if part.path in alone)
 
 
 def _unstarted(modules: Mapping[str, Module], reached: set[str], graph: _ImportGraph) -> Iterator[Program]:

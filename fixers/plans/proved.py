@@ -73,7 +73,9 @@ def owners_of(plan: Plan, modules: Sequence[Module], target: Target, tree: Tree)
     """Return the owners of files, among the training programs as they are after the plan."""
     changes = {each.path: each for each in plan.changes if isinstance(each, FileChange)}
     edited = tuple(_changed_module(module, changes) for module in modules)
-    return Owners(tree, find_programs(edited, target.started), edited)
+    launched = target.code_facts.traits.launched
+    scripts = {path for each in launched for path in scripts_of(each, [module.path for module in edited])}
+    return Owners(tree, find_programs(edited, target.started, scripts), edited)
 
 
 def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> Proof:
@@ -109,7 +111,7 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
     doubts = sharing.with_shared_files(doubts)
     unstarted = _unstarted(doubts, target)
     held_back = sharing.held_back(doubts) | warnings.unsuited
-    outside = _outside(owners, changes, held_back, attribution.modules)
+    outside = _outside(owners, changes, held_back, attribution)
     proof = _proof(outside, held_back, doubts, warnings.unsuited, unstarted)
     proof = _without_casts(proof, mixed, attached, doubts)
     return replace(proof, repeated=warnings.repeated(doubts))
@@ -173,12 +175,12 @@ def _outside(
     owners: Mapping[str, tuple[Program, ...] | None],
     changes: Mapping[str, FileChange],
     held_back: frozenset[str],
-    modules: Sequence[Module],
+    attribution: Owners,
 ) -> frozenset[str]:
     """Return the changed files that no training program uses and that share no changed casts with one."""
     outside = frozenset(path for path, own in owners.items() if own is None)
     kept = (each for path, each in changes.items() if path not in outside | held_back)
-    return outside - using_changed_casts([changes[path] for path in outside], kept, modules)
+    return outside - using_changed_casts([changes[path] for path in outside], kept, attribution)
 
 
 def _proof(

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from fixers.frame.change import FileChange
-from fixers.frame.modules import Module
-from fixers.plans.programs import importing
+from fixers.plans.owners import Owners
+from fixers.plans.programs import programs_at
 
 CASTS = re.compile(rb"\.(?:to|type)\([^\n]*float16|\.half\(\)")
 MODEL = re.compile(rb"model", re.IGNORECASE)
 
 
-def using_changed_casts(
-    outside: Iterable[FileChange], kept: Iterable[FileChange], modules: Sequence[Module]
-) -> frozenset[str]:
-    """Of the changed files outside of the programs, return those that use models of a module whose casts change.
+def using_changed_casts(outside: Iterable[FileChange], kept: Iterable[FileChange], owners: Owners) -> frozenset[str]:
+    """Of the changed files outside of the programs, return those that reach the changed casts of another module.
 
     The module computes in float16 in these files too, so their own casts must not stay in bfloat16.
     """
-    casting = {each.path for each in kept if each.path.endswith(".py") and _changes_casts(each)}
+    casting = [each for each in kept if each.path.endswith(".py") and _changes_casts(each)]
     naming = [each.path for each in outside if MODEL.search(each.before)]
-    return importing(naming, casting, modules) if casting else frozenset()
+    programs = programs_at(naming, owners.modules) if casting else ()
+    return frozenset(
+        program.entry
+        for program in programs
+        if any(each.path in program.paths and not owners.reach.leaves_out(each, (program,)) for each in casting)
+    )
 
 
 def _changes_casts(change: FileChange) -> bool:

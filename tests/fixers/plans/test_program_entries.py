@@ -176,3 +176,41 @@ STARTED = SELF_TEST.replace(
 def test_the_test_in_a_module_that_others_import_stays(tmp_path: Path, training: str, helpers: str) -> None:
     files = {"train.py": training, "helpers.py": helpers}
     assert set(changed(planned(tmp_path, files))) == {"train.py"}
+
+
+NETS = "import torch\n\n\nclass Net(torch.nn.Linear):\n    pass\n"
+EXAMPLE = f"{NETS}\n\nif __name__ == '__main__':\n    " + LOOP.replace("\n", "\n    ").rstrip() + "\n"
+USES = f"from lib.nets import Net\n{ACCELERATE}\nNet(2, 2)\n"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"train.py": USES, "lib/nets.py": EXAMPLE},
+        {"train.py": f"from lib.all import Net\n{ACCELERATE}", "lib/all.py": "from .nets import Net\n"},
+        {"train.py": USES, "train.sh": "python train.py\n", "README.md": "lib/nets.py defines the model\n"},
+    ],
+    ids=["imported", "through another module", "not started"],
+)
+def test_a_training_loop_in_the_main_block_of_an_imported_module_is_an_example(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    plan = planned(tmp_path, {"lib/nets.py": EXAMPLE, **files})
+    assert set(changed(plan)) == {"train.py"}
+    assert "lib/nets.py" in [each.where.partition(":")[0] for each in plan.skipped]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"train.py": USES, "lib/nets.py": EXAMPLE, "run.sh": "python lib/nets.py\n"},
+        {"train.py": USES, "lib/nets.py": EXAMPLE, "README.md": "```\npython -m lib.nets\n```\n"},
+        {"lib/nets.py": EXAMPLE, "show.py": f"from lib.nets import Net\n\nnet = Net(2, 2)\n{DEMO}"},
+        {"train.py": USES, "lib/nets.py": f"{EXAMPLE}\n\ndef fit(loss):\n    loss.backward()\n"},
+        {"train.py": USES.replace("nets", "pretrain"), "lib/pretrain.py": EXAMPLE},
+    ],
+    ids=["command", "document", "no training imports it", "functions train too", "name of a training"],
+)
+def test_a_main_block_that_may_be_a_training_is_changed(tmp_path: Path, files: dict[str, str]) -> None:
+    found = changed(planned(tmp_path, files))
+    assert {"lib/nets.py", "lib/pretrain.py"} & set(found)

@@ -89,3 +89,25 @@ def test_a_cast_in_a_branch_that_float16_takes_too_is_changed(tmp_path: Path, te
 def test_a_cast_in_a_branch_for_bfloat16_stays(tmp_path: Path, test: str) -> None:
     body = f"\n\ndef narrow(x):\n    if {test}:\n        x = x.to(torch.bfloat16)\n    return x\n\n\nnarrow(model)\n"
     assert "x = x.to(torch.bfloat16)" in changed(planned(tmp_path, {"train.py": f"{ACCELERATE}{body}"}))["train.py"]
+
+
+NEVER_CALLED = """import torch
+
+
+class Speech(torch.nn.Linear):
+    def generate(self, sound):
+        return self(sound)
+
+
+def narrow(batch):
+    return batch.to(torch.bfloat16)
+"""
+
+
+@pytest.mark.parametrize("reads", [READS, f"{READS}\n\ndef unused():\n    pass\n"])
+def test_inference_code_that_does_not_reach_the_changed_casts_stays(tmp_path: Path, reads: str) -> None:
+    training = f"from speech import narrow\n{ACCELERATE}\nnarrow(batch)\n"
+    found = changed(planned(tmp_path, {"train.py": training, "speech.py": NEVER_CALLED, "infer.py": reads}))
+    assert set(found) == {"train.py", "speech.py"}
+    reaching = f"{READS.replace('import Speech', 'import Speech, narrow')}\nnarrow(sound)\n"
+    assert "infer.py" in changed(planned(tmp_path, {"infer.py": reaching}))
