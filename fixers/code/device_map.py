@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from fixers.code.draft import Draft
 from fixers.frame.change import SkippedPlace
@@ -44,7 +45,7 @@ from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.imports import imported
 from fixers.sources.lines import lines_with
-from fixers.sources.python import reads_python
+from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from fixers.sources.trained_models import may_train
 
@@ -83,16 +84,22 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         return NOTHING
     by_trainer = placed and not QUANTISED.search(source.data)
     draft = Draft(source.python, name)
-    for call in draft.source.names.of_type(ast.Call):
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "from_pretrained":
-            for keyword in call.keywords:
-                spread = keyword.arg == "device_map" and constant_of(keyword.value) in SPREADS
-                if spread and may_train(draft.source, call):
-                    quantised = any(each.arg in QUANTISES for each in call.keywords)
-                    _place(draft, keyword.value, by_trainer=by_trainer and not quantised)
+    for load, value in _spread_loads(draft.source):
+        quantised = any(each.arg in QUANTISES for each in load.keywords)
+        _place(draft, value, by_trainer=by_trainer and not quantised)
     if (draft.edits or draft.findings) and not _may_run_in_processes(source, target):
         return Rewrite(skipped=(SkippedPlace(source.path, IN_ONE_PROCESS),))
     return draft.rewrite
+
+
+def _spread_loads(source: PythonSource) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """Yield the calls that spread a trained model over all cards, each with the value of `device_map`."""
+    for call in source.names.of_type(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "from_pretrained":
+            for keyword in call.keywords:
+                spread = keyword.arg == "device_map" and constant_of(keyword.value) in SPREADS
+                if spread and may_train(source, call):
+                    yield call, keyword.value
 
 
 def _may_run_in_processes(source: Source, target: Target) -> bool:
