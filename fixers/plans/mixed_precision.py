@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
-from fixers.frame.change import FileChange
+from fixers.frame.change import FileChange, SkippedPlace
+from fixers.frame.findings import warning
 from fixers.frame.target import Target
 from fixers.plans.doubts import Doubt
 from fixers.plans.owners import PYTHON, Owners
 from fixers.plans.programs import Program
 from fixers.sources.commands import reads_commands
-from fixers.sources.launched import is_document, scripts_of
+from fixers.sources.launched import Launched, is_document, scripts_of
+from remote.protocol.findings import Finding
 
 CASTS = {"trainable-fp32"}
+CHECK = "bf16-to-fp16"
+DOCUMENTED = (
+    "{document} starts a program with --bf16, which fix does not edit: settings that must agree stay in bfloat16"
+)
+HINT = "write --fp16 in the command of the document, then run the fixers again"
+ADDITIVE = ("float16 needs a loss scale (mixed-precision-config)", "(trainable-fp32)", "(attention-to-sdpa)")
+"""The ends of the reasons for changes that have no effect under bfloat16."""
+AGREES = "settings that must agree with --bf16 in a document, which fix does not edit"
 NO_FLOAT16 = "casts to float32 in programs for which nothing selects float16"
 NAMED = re.compile(
     rb"--(?:\w+[._-])?(?:fp|bf)16\b|mixed[_-]precision|--precision|\b(?:fp|bf)16[\"']?[ \t]*[:=]", re.IGNORECASE
@@ -37,6 +48,16 @@ SCALES_OTHERWISE = re.compile(rb"GradScaler|lightning|\bFabric\(|loss_scale|scal
 HALF_WEIGHTS = re.compile(rb"(?:^|[^\w])(?:torch_)?dtype[ \t]*=[ \t]*[\"']?(?:torch\.)?(?:float16|half)\b")
 
 
+@dataclass(frozen=True)
+class Left:
+    """Files with needless `casts`, and files in which only the attention may change (`agreeing`), with the reasons."""
+
+    casts: frozenset[str]
+    agreeing: frozenset[str]
+    findings: tuple[Finding, ...]
+    skipped: tuple[SkippedPlace, ...]
+
+
 class MixedPrecision:
     """Answers for the programs of a project, with the texts as they are after the changes."""
 
@@ -45,19 +66,44 @@ class MixedPrecision:
         self.changes = changes
         launched = target.code_facts.traits.launched
         entries = tuple(each.entry for each in owners.programs)
-        self.starting: dict[str, set[str]] = {}
+        self.launches: dict[str, list[Launched]] = {}
         for each in launched:
             for entry in scripts_of(each, entries):
-                self.starting.setdefault(entry, set()).add(each.path)
+                self.launches.setdefault(entry, []).append(each)
 
-    def needless_casts(self, attached: Mapping[str, Iterable[Program]]) -> frozenset[str]:
-        """Return the files that get only casts to float32, and that belong to no program which selects float16."""
-        casts = {path: own for path, own in attached.items() if self.changes[path].fixers.keys() <= CASTS}
-        return frozenset(path for path, own in casts.items() if not any(map(self.selects_float16, own)))
+    def judge(self, attached: Mapping[str, Sequence[Program]]) -> Left:
+        """Return what stays as it is in the files, each of which belongs to these proved programs."""
+        casts = frozenset(path for path, own in attached.items() if self.has_needless_cast(path, own))
+        documents = {path: self.document_of(path, own) for path, own in attached.items()}
+        agreeing = {path: each for path, each in documents.items() if each}
+        found = sorted({*agreeing.values()})
+        return Left(
+            casts,
+            frozenset(agreeing),
+            tuple(warning(CHECK, DOCUMENTED.format(document=each), each, HINT) for each in found),
+            tuple(SkippedPlace(path, NO_FLOAT16 if path in casts else AGREES) for path in sorted({*casts, *agreeing})),
+        )
+
+    def has_needless_cast(self, path: str, own: Iterable[Program]) -> bool:
+        """Return True if the file gets only casts to float32, and none of the programs selects float16."""
+        return self.changes[path].fixers.keys() <= CASTS and not any(map(self.selects_float16, own))
+
+    def document_of(self, path: str, own: Sequence[Program]) -> str:
+        """Return a document with whose `--bf16` the settings in the file must agree, or "".
+
+        Only documents start the programs, and fixers do not edit documents. Changes that only add a block of DeepSpeed
+        or a cast, and changes of attention, agree with every command.
+        """
+        if not own or all(each.endswith(ADDITIVE) for each in self.changes[path].why):
+            return ""
+        launches = [self.launches.get(each.entry, []) for each in own]
+        found = [min((one.path for one in each if one.bf16), default="") for each in launches]
+        only_documents = all(is_document(one.path) for each in launches for one in each)
+        return found[0] if only_documents and all(found) else ""
 
     def of_trainer(self, program: Program, own: Iterable[FileChange]) -> Iterator[Doubt]:
         """Yield a doubt for weights that become float16 under a Trainer whose commands select no mixed precision."""
-        started = self.starting.get(program.entry, set())
+        started = self.starting(program)
         halved = [each for each in own if each.path.endswith(PYTHON) and _halves_weights(each)]
         if not halved or not started or any(NAMED.search(self.after(path)) for path in started):
             return
@@ -68,12 +114,21 @@ class MixedPrecision:
             yield Doubt(reason, halved[0].path)
 
     def selects_float16(self, program: Program) -> bool:
-        """Return True if code, a command, a document or a config of the program selects float16 with a scaled loss."""
-        started = self.starting.get(program.entry, set())
+        """Return True if code, a command, a document or a config of the program selects float16 with a scaled loss.
+
+        A document that selects bfloat16 counts too: on this card, the user selects float16 instead.
+        """
+        started = self.starting(program)
+        if any(each.bf16 and is_document(each.path) for each in self.launches.get(program.entry, ())):
+            return True
         if any(_selects(self.after(path)) for path in (*program.paths, *started)):
             return True
         configs = ((path, self.after(path)) for path, _ in self.owners.texts if _is_config(path))
         return any(program in (self.owners.of(path, text) or ()) for path, text in configs if _selects(text))
+
+    def starting(self, program: Program) -> set[str]:
+        """Return the files of the commands and documents that start the program."""
+        return {each.path for each in self.launches.get(program.entry, ())}
 
     def after(self, path: str) -> bytes:
         """Return the text of the file after the changes."""

@@ -16,17 +16,17 @@ from itertools import chain
 
 from fixers.code.bf16_forms.loads import WHY_NO_DTYPE
 from fixers.code.trainable_fp32 import may_train_half
-from fixers.frame.change import FileChange, Plan, SkippedPlace
-from fixers.frame.findings import warning
+from fixers.frame.change import FileChange, Plan
 from fixers.frame.modules import Module, read_module
 from fixers.frame.site import Tree
 from fixers.frame.target import Target
 from fixers.plans.code_doubts import of_code
 from fixers.plans.doubts import Doubt, Sharing, entries_of
-from fixers.plans.mixed_precision import NO_FLOAT16, MixedPrecision
+from fixers.plans.mixed_precision import MixedPrecision
 from fixers.plans.owners import PYTHON, Owners, commands_naming
 from fixers.plans.program_attention import is_kept, needed_places, path_of, replaces_flash
 from fixers.plans.programs import Program, find_programs, imports_any, loaded_by, scripts_in, starts
+from fixers.plans.proof import Proof, proof_of
 from fixers.plans.shared_casts import using_changed_casts
 from fixers.plans.weight_dtypes import of_weights
 from fixers.settings.known_formats import is_known_format
@@ -39,34 +39,12 @@ from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
 from remote.protocol.findings import Finding, Severity
 
-CHECK = "bf16-to-fp16"
 HARMLESS = (WHY_NO_DTYPE,)
 """Warnings that do not stop a conversion: autocast computes in float16, regardless of the dtype of frozen weights."""
 UNREAD = "could not be read"
 LIGHTNING = frozenset({"lightning", "lightning_fabric", "pytorch_lightning"})
 NAME_OF_LIGHTNING = re.compile(rb"\b16-(?:mixed|true)\b")
-NOT_TRAINING = "files that no training of the project runs"
-UNSTARTED = "programs that stay in bfloat16, and that no command or document of the project starts"
-OF_CONFIG = "commands with a config that stays in bfloat16"
-ABSENT = "commands that start no training of the project"
-LEFT = "this program stays in bfloat16, with its configs and commands: {reason}"
-NEEDS_FLASH = "this program needs FlashAttention, which does not run on this card, and stays unchanged: {reason}"
 RUNS_KERNELS = "{path}:{line} uses it whenever the program starts"
-HINT = "select float16 at this place by hand, then run the fixers again"
-FLASH_HINT = "select another attention by hand, or train on a card with compute capability 8.0"
-
-
-@dataclass(frozen=True)
-class Proof:
-    """The files whose changes are withheld, the warnings about programs, and the places that are not changed.
-
-    `repeated`: findings about FlashAttention that the warnings about programs repeat.
-    """
-
-    withheld: frozenset[str] = frozenset()
-    repeated: frozenset[Finding] = frozenset()
-    findings: tuple[Finding, ...] = ()
-    skipped: tuple[SkippedPlace, ...] = ()
 
 
 def owners_of(plan: Plan, modules: Sequence[Module], target: Target, tree: Tree) -> Owners:
@@ -112,19 +90,21 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
     unstarted = _unstarted(doubts, target)
     held_back = sharing.held_back(doubts) | warnings.unsuited
     outside = _outside(owners, changes, held_back, attribution)
-    proof = _proof(outside, held_back, doubts, warnings.unsuited, unstarted)
-    proof = _without_casts(proof, mixed, attached, doubts)
+    proof = proof_of(outside, held_back, doubts, warnings.unsuited, unstarted)
+    proof = _of_mixed(proof, mixed, attached, doubts)
     return replace(proof, repeated=warnings.repeated(doubts))
 
 
-def _without_casts(
+def _of_mixed(
     proof: Proof, mixed: MixedPrecision, attached: Mapping[str, tuple[Program, ...]], doubts: Collection[str]
 ) -> Proof:
-    """Withhold the casts to float32 that only programs without float16 would get."""
+    """Withhold casts that only programs without float16 would get, and settings that documents contradict."""
     kept = {path: own for path, own in attached.items() if path not in proof.withheld}
-    casts = mixed.needless_casts({path: [e for e in own if e.entry not in doubts] for path, own in kept.items()})
-    left = tuple(SkippedPlace(path, NO_FLOAT16) for path in sorted(casts))
-    return replace(proof, withheld=proof.withheld | casts, skipped=proof.skipped + left)
+    left = mixed.judge({path: [each for each in own if each.entry not in doubts] for path, own in kept.items()})
+    withheld, findings = proof.withheld | left.casts, proof.findings + left.findings
+    return replace(
+        proof, withheld=withheld, agreeing=left.agreeing, findings=findings, skipped=proof.skipped + left.skipped
+    )
 
 
 def _not_started(owners: Mapping[str, tuple[Program, ...] | None], run: set[str]) -> dict[str, tuple[Program, ...]]:
@@ -181,37 +161,6 @@ def _outside(
     outside = frozenset(path for path, own in owners.items() if own is None)
     kept = (each for path, each in changes.items() if path not in outside | held_back)
     return outside - using_changed_casts([changes[path] for path in outside], kept, attribution)
-
-
-def _proof(
-    outside: frozenset[str],
-    held_back: frozenset[str],
-    doubts: Mapping[str, Doubt],
-    unsuited: frozenset[str],
-    unstarted: frozenset[str],
-) -> Proof:
-    withheld = outside | held_back
-    findings = _grouped({entry: each for entry, each in doubts.items() if entry not in unstarted})
-    skipped = [SkippedPlace(path, ABSENT if reads_commands(path) else NOT_TRAINING) for path in sorted(outside)]
-    skipped += [SkippedPlace(path, OF_CONFIG) for path in sorted(unsuited) if reads_commands(path)]
-    skipped += [SkippedPlace(path, UNSTARTED) for path in sorted(unstarted)]
-    return Proof(withheld, findings=tuple(findings), skipped=tuple(skipped))
-
-
-def _grouped(doubts: Mapping[str, Doubt]) -> list[Finding]:
-    """Return one warning for each cause. The warning is reported at the first program with this cause."""
-    groups: dict[str, list[str]] = {}
-    for entry, doubt in sorted(doubts.items()):
-        groups.setdefault(doubt.cause or doubt.reason, []).append(entry)
-    return [_warning_of(entries, doubts[entries[0]]) for entries in groups.values()]
-
-
-def _warning_of(entries: Sequence[str], doubt: Doubt) -> Finding:
-    more = f"; the same holds for {', '.join(entries[1:4])}" if entries[1:] else ""
-    more += f" and {len(entries) - 4} more" if entries[4:] else ""
-    if doubt.of_flash:
-        return warning("attention-to-sdpa", NEEDS_FLASH.format(reason=doubt.reason) + more, entries[0], FLASH_HINT)
-    return warning(CHECK, LEFT.format(reason=doubt.reason) + more, entries[0], HINT)
 
 
 def _unstarted(doubts: Collection[str], target: Target) -> frozenset[str]:

@@ -129,7 +129,7 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Se
     proof = prove(named, owners, target, for_run=bool(site.config))
     kept: list[FileChange | HostChange] = []
     for change in plan.changes:
-        without = OF_PRECISION if _path(change) in proof.withheld and change in named.changes else set()
+        without = proof.withholds(_path(change), OF_PRECISION) if change in named.changes else set()
         kept += _without(site, change, without, [each for each in fixers if each.name not in without], target)
     findings = tuple(each for each in plan.findings if each not in proof.repeated)
     return Plan(findings + proof.findings, tuple(sorted(kept, key=_path)), plan.skipped + proof.skipped)

@@ -12,7 +12,7 @@ CONTINUED = re.compile(rb"\\[ \t]*\r?\n")
 LAUNCHER = rb"(?:python[\d.]*|torchrun|deepspeed|accelerate|torch\.distributed\.\w+|srun|mpirun|uv[ ]run|\$\{?\w+\}?)"
 STARTS = re.compile(
     rb"(?:^|[\s\"'`(;&|])" + LAUNCHER + rb"(?=[\s\"'])[^\n#;|]{0,2000}?"
-    rb"(?:(?<![\w.])-m[ \t]+(?P<module>(?!torch|accelerate|deepspeed|pip|venv)[A-Za-z_][\w.]*)"
+    rb"(?:(?<![\w.])(?:-m|--module)[ \t]+(?P<module>(?!torch|accelerate|deepspeed|pip|venv)[A-Za-z_][\w.]*)"
     rb"|(?<![^\s\"'`=,])(?P<script>[^\s\"'`=,]*\w\.py)\b)"
 )
 USES_DEEPSPEED = re.compile(rb"deepspeed|zero[-_]?[123]|\bds[-_]?config", re.IGNORECASE)
@@ -51,6 +51,10 @@ ONE_PROCESS = re.compile(
     rb"--(?:nproc[_-]per[_-]node|num[_-](?:processes|gpus))[= ][\"']?1\b|\b(?:mpi|horovod)\w+[ ][^\n]*-np?[ ]1\b"
 )
 ACCELERATE_CONFIG = re.compile(rb"--config[_-]file[ =]+[\"']?([^\s\"']+)")
+BF16 = re.compile(
+    rb"--(?:\w+[._-])?bf16(?![\w-])(?![ =]+[\"']?(?:false|0|no)\b)|mixed[_-]precision[ =]+[\"']?bf16\b", re.IGNORECASE
+)
+TF32 = re.compile(rb"--tf32(?![\w-])(?![ =]+[\"']?(?:false|0|no)\b)", re.IGNORECASE)
 UNKNOWN, ONE, SEVERAL = range(3)
 LONGEST_VALUE = 4000
 MOST_VALUES = 50
@@ -66,7 +70,8 @@ class Launched:
     `script` is the path that the command contains. `deepspeed`: DeepSpeed starts the script. `machines`: the number of
     machines on which processes start; SEVERAL if it is larger than one, or UNKNOWN. `config`: the config file that
     `accelerate launch` gets, or `any` if the command names no config; empty for other launchers. `processes`: a
-    launcher may start several processes.
+    launcher may start several processes. `bf16`: the command selects bfloat16, and no tf32, which fails on a card
+    without bfloat16.
     """
 
     path: str
@@ -75,6 +80,7 @@ class Launched:
     machines: int = UNKNOWN
     config: str = ""
     processes: bool = False
+    bf16: bool = False
 
 
 def is_document(path: str) -> bool:
@@ -83,7 +89,7 @@ def is_document(path: str) -> bool:
 
 def launched_in(path: str, data: bytes) -> tuple[Launched, ...]:
     """Return every start of a script in the text, in the order of the text."""
-    if b".py" not in data and b" -m " not in data:
+    if b".py" not in data and b" -m " not in data and b" --module " not in data:
         return ()
     text = CONTINUED.sub(b" ", data)
     values = _assigned(text)
@@ -126,10 +132,11 @@ def _launched(path: str, text: bytes, with_deepspeed: Collection[bytes], values:
         deepspeed = named or USES_DEEPSPEED.search(line) is not None
         machines, config = _machines_of(line, scheduled, values), _config_of(line)
         processes = machines == SEVERAL or _starts_processes(line, values)
+        bf16 = BF16.search(line) is not None and not TF32.search(line)
         for found in starts:
             module = found["module"].decode("utf-8", "replace").replace(".", "/") + ".py" if found["module"] else ""
             script = module or found["script"].decode("utf-8", "replace")
-            yield Launched(path, script, deepspeed, machines, config, processes)
+            yield Launched(path, script, deepspeed, machines, config, processes, bf16)
 
 
 def _scheduled(text: bytes) -> int | None:
