@@ -76,7 +76,7 @@ from fixers.settings.precision_words import as_false, is_true
 from fixers.sources.attention_choice import alternative_of
 from fixers.sources.chosen_words import chosen_name, constant_of, is_chosen, rewritten_literal
 from fixers.sources.expressions import written
-from fixers.sources.flash_defaults import default_row, is_unused_default
+from fixers.sources.flash_defaults import default_row, is_unread_field, is_unused_default
 from fixers.sources.gates import is_gated
 from fixers.sources.lines import lines_with
 from fixers.sources.python import PythonSource, reads_python
@@ -84,7 +84,7 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "attention-to-sdpa"
-version = 12
+version = 13
 safety = "safe"
 needles = (b"flash_att", b"flash-att", b"FLASH_ATT", b"padding_free")
 below = BF16_FROM
@@ -109,6 +109,7 @@ FLASH_WORD = re.compile(r"[\"']flash_?att")
 NAMES_KERNEL = re.compile(r"\bflash_attn_\w*func\b")
 NAMES_FLASH = re.compile(r"flash|\bfa[23]\b", re.IGNORECASE)
 UNUSED_DEFAULT = "defaults of arguments that no caller relies on"
+UNREAD_FIELD = "fields of settings that no code reads"
 FINDS_PACKAGE = re.compile(r"is_flash_attn\w*_available|has_flash_attn\w*\(|find_spec\([\"']flash_attn")
 OTHER_ATTENTION = re.compile(r"attn\w*[\"'\]]*[ ]*[=:][ ]*[\"'](?:sdpa|eager)")
 WHY = "FlashAttention needs compute capability 8.0"
@@ -152,6 +153,9 @@ def _judge_word(draft: Draft, node: ast.Constant, code_facts: CodeFacts) -> None
     if not is_chosen(draft.source, node, CHOOSES_ATTENTION):
         return
     if judge_place(draft.source, node).verdict is Verdict.NEVER or _is_selected(draft.source, node):
+        return
+    if is_unread_field(draft.source, node, code_facts.traits.settled_switches):
+        draft.leave(node, UNREAD_FIELD)
         return
     if _is_left_default(draft, node, code_facts.flash_defaults) or _must_stay(draft, node, code_facts.traits):
         return

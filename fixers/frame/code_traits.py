@@ -84,7 +84,7 @@ class Traits:
     trainable parameters to float32. `half_speech`: a file names a speech checkpoint in half precision. `accelerate`:
     configs of Accelerate, each with its distributed type. `unscalers`: functions that unscale gradients.
     `trains_parts`: the project freezes parameters or names adapters. `optimizes`: the code names optimizers or
-    trainers. `settled_switches`: switches of FlashAttention that select another attention after the plan.
+    trainers. `settled_switches`: settings of FlashAttention without effect after the plan.
     """
 
     flash: bool = False

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from fixers.frame.change import FileChange, SkippedPlace
 from fixers.frame.findings import warning
 from fixers.frame.target import Target
-from fixers.plans.doubts import Doubt
+from fixers.plans.doubts import Doubt, entries_of
 from fixers.plans.owners import PYTHON, Owners
 from fixers.plans.programs import Program
 from fixers.sources.commands import reads_commands
 from fixers.sources.launched import Launched, is_document, scripts_of
 from remote.protocol.findings import Finding
 
+PROBE = "bf16-probe"
+TRAINS_HALF = re.compile(rb"^[^#\n]*\bfp16[ \t]*=[ \t]*True\b", re.MULTILINE)
 CASTS = {"trainable-fp32"}
 CHECK = "bf16-to-fp16"
 DOCUMENTED = (
@@ -100,6 +102,15 @@ class MixedPrecision:
         found = [min((one.path for one in each if one.bf16), default="") for each in launches]
         only_documents = all(is_document(one.path) for each in launches for one in each)
         return found[0] if only_documents and all(found) else ""
+
+    def of_probes(self, held_back: Iterable[str], doubts: Mapping[str, Doubt]) -> frozenset[str]:
+        """Return those of the files that test for bfloat16 beside `fp16=True`: the test must select float16."""
+        runs = {each.entry for each in self.owners.programs} - {
+            entry for entry, each in doubts.items() if each.of_flash
+        }
+        probing = [path for path in held_back if PROBE in self.changes[path].fixers]
+        halves = [path for path in probing if TRAINS_HALF.search(self.changes[path].before)]
+        return frozenset(path for path in halves if runs & entries_of(self.owners.of_existing(path)))
 
     def of_trainer(self, program: Program, own: Iterable[FileChange]) -> Iterator[Doubt]:
         """Yield a doubt for weights that become float16 under a Trainer whose commands select no mixed precision."""

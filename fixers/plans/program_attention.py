@@ -93,7 +93,8 @@ def with_outcome(plan: Plan, path: str, outcome: FileOutcome) -> Plan:
     changes: Iterable[FileChange | HostChange] = (*others, outcome.change) if outcome.change else others
     findings = tuple(each for each in plan.findings if not (is_kept(each) and path_of(each) == path))
     findings += tuple(each for each in outcome.findings if is_kept(each))
-    return replace(plan, changes=tuple(sorted(changes, key=_path)), findings=findings)
+    skipped = tuple(dict.fromkeys((*plan.skipped, *outcome.skipped)))
+    return replace(plan, changes=tuple(sorted(changes, key=_path)), findings=findings, skipped=skipped)
 
 
 def path_of(finding: Finding) -> str:

@@ -27,11 +27,12 @@ class Proof:
     """The files whose changes are withheld, the warnings about programs, and the places that are not changed.
 
     `repeated`: findings about FlashAttention that the warnings about programs repeat. `agreeing`: files in which only
-    the attention may change.
+    the attention may change. `probing`: withheld files whose tests for bfloat16 change nevertheless.
     """
 
     withheld: frozenset[str] = frozenset()
     agreeing: frozenset[str] = frozenset()
+    probing: frozenset[str] = frozenset()
     repeated: frozenset[Finding] = frozenset()
     findings: tuple[Finding, ...] = ()
     skipped: tuple[SkippedPlace, ...] = ()
@@ -39,7 +40,7 @@ class Proof:
     def withholds(self, path: str, fixers: set[str]) -> set[str]:
         """Return those of the fixers whose changes of the file are withheld."""
         if path in self.withheld:
-            return fixers
+            return fixers - {"bf16-probe"} if path in self.probing else fixers
         return fixers - {"attention-to-sdpa"} if path in self.agreeing else set()
 
 

@@ -92,7 +92,7 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
     outside = _outside(owners, changes, held_back, attribution)
     proof = proof_of(outside, held_back, doubts, warnings.unsuited, unstarted)
     proof = _of_mixed(proof, mixed, attached, doubts)
-    return replace(proof, repeated=warnings.repeated(doubts))
+    return replace(proof, repeated=warnings.repeated(doubts), probing=mixed.of_probes(held_back, doubts))
 
 
 def _of_mixed(

@@ -1,4 +1,4 @@
-"""Find switches of FlashAttention that select another attention after the plan: such a switch stays as it is."""
+"""Find settings of FlashAttention that have no effect, or select another attention after the plan: they stay."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from fixers.plans.program_attention import replaces_flash, with_outcome
 from fixers.plans.programs import Program
 from fixers.sources.attention_choice import RUNS_ANYWHERE
 from fixers.sources.chosen_words import constant_of
+from fixers.sources.flash_defaults import FLASH
 from fixers.sources.python import TREES, PythonSource
 from fixers.sources.unparsable import Unparsable
 
+REFLECTS = re.compile(rb"\b(?:asdict|astuple|vars|getattr|attrgetter|fields)\(|__dict__|model_dump")
+"""Matches code that may read every field of an object."""
 SWITCH = re.compile(rb"(?:use[_-])?flash[_-](?:attn|attention)(?:[_-]2)?(?![\w-])", re.IGNORECASE)
 
 
@@ -28,7 +31,7 @@ def without_settled_switches(
     """Return the plan without changes of switches that select no FlashAttention after the plan.
 
     `"sdpa" if args.use_flash_attn else None` is such a switch. If it were off, the checkpoint would choose the
-    attention. `replan` plans a file with other traits.
+    attention. A field of a settings class that no code reads is another one. `replan` plans a file with other traits.
     """
     changes = {each.path: each for each in plan.changes if isinstance(each, FileChange)}
     for path, change in changes.items():
@@ -37,9 +40,34 @@ def without_settled_switches(
         settled = [
             name for name in names if programs and all(_settles(each, name, changes, owners) for each in programs)
         ]
+        settled += _unread_fields(change, owners) if replaces_flash(change) else []
         if settled:
             plan = with_outcome(plan, path, replan(path, replace(traits, settled_switches=tuple(settled))))
     return plan
+
+
+def _unread_fields(change: FileChange, owners: Owners) -> list[str]:
+    """Return the fields with FlashAttention as their default that no program of the file reads.
+
+    A class with a base class does not count, because the base may read its fields.
+    """
+    programs = owners.of_existing(change.path)
+    paths = {path for each in programs for path in each.paths if path.endswith(PYTHON)}
+    texts = [_after(path, {}, owners) for path in paths]
+    if not programs or any(map(REFLECTS.search, texts)):
+        return []
+    with suppress(Unparsable):
+        names = dict.fromkeys(_flash_fields(TREES.read(change.path, change.before)))
+        return [each for each in names if sum(len(re.findall(rb"\b%b\b" % each.encode(), text)) for text in texts) == 1]
+    return []
+
+
+def _flash_fields(source: PythonSource) -> Iterator[str]:
+    plain = (owner for owner in source.names.of_type(ast.ClassDef) if not owner.bases)
+    for each in (field for owner in plain for field in owner.body):
+        match each:
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if FLASH in source.segment(value):
+                yield name
 
 
 def _settles(program: Program, name: str, changes: Mapping[str, FileChange], owners: Owners) -> bool:

@@ -79,6 +79,12 @@ def is_unused_default(source: PythonSource, node: ast.expr) -> bool:
     return not any(_leaves_out(call, *at) for call in calls if function not in source.names.ancestors(call))
 
 
+def is_unread_field(source: PythonSource, node: ast.expr, unread: Collection[str]) -> bool:
+    """Return True for the default of one of these fields of a class."""
+    field = source.names.statement(node)
+    return isinstance(field, ast.AnnAssign) and source.segment(field.target) in unread
+
+
 def _reads(function: ast.AST, argument: str) -> bool:
     """Return True if the function uses the argument, by its name or by `locals()`."""
     names = (each.id for each in ast.walk(function) if isinstance(each, ast.Name))

@@ -110,3 +110,89 @@ def test_a_module_of_a_program_that_needs_flash_attention_gets_no_cast_of_its_ow
     train = FLOAT16.replace("(args,)", "def run(attend):\n    pass\n\n\n(args,)")
     files = {"train.py": train, "train_flash.py": started, "run.sh": "torchrun train_flash.py --bf16 True\n"}
     assert changed(planned(tmp_path, files)) == {}
+
+
+DOCUMENTED = LAUNCH.format(more="--bf16 True")
+DEEPSPEED = LAUNCH.format(more="--bf16 True --deepspeed ds.json")
+FIXED, AUTO = '{"bf16": {"enabled": true}}\n', '{"bf16": {"enabled": "auto"}}\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "kept"),
+    [
+        ({"README.md": f"    {DEEPSPEED}", "ds.json": FIXED}, "ds.json"),
+        ({"docs/training.md": f"    {DOCUMENTED}"}, "train.py"),
+        ({"docs/training.md": f"    {PLAIN.replace('launch', 'launch --mixed_precision=bf16')}"}, "train.py"),
+    ],
+    ids=["a config", "a dtype", "the launcher"],
+)
+def test_settings_stay_that_must_agree_with_a_document(tmp_path: Path, files: dict[str, str], kept: str) -> None:
+    plan = planned(tmp_path, {"train.py": BFLOAT16, **files})
+    assert kept not in changed(plan)
+    assert "starts a program with --bf16, which fix does not edit" in warned(plan)
+
+
+AGREES = {
+    "a block that follows an option": ({"README.md": f"    {DEEPSPEED}", "ds.json": AUTO}, "ds.json"),
+    "a command beside the document": (
+        {"README.md": f"    {DEEPSPEED}", "ds.json": FIXED, "run.sh": DEEPSPEED},
+        "ds.json",
+    ),
+    "a document that fails on this card": (
+        {"README.md": f"    {DEEPSPEED.strip()} --tf32 True\n", "ds.json": FIXED},
+        "ds.json",
+    ),
+    "a document without a switch": (
+        {"README.md": f"    {DEEPSPEED.replace(' --bf16 True', '')}", "ds.json": FIXED},
+        "ds.json",
+    ),
+    "a switch that is off": ({"README.md": f"    {DEEPSPEED.replace('True', 'False')}", "ds.json": FIXED}, "ds.json"),
+}
+
+
+@pytest.mark.parametrize(("files", "edited"), AGREES.values(), ids=AGREES)
+def test_settings_are_changed_that_agree_with_every_command(tmp_path: Path, files: dict[str, str], edited: str) -> None:
+    assert "fp16" in changed(planned(tmp_path, {"train.py": BFLOAT16, **files}))[edited]
+
+
+def test_attention_is_replaced_beside_settings_that_stay(tmp_path: Path) -> None:
+    train = BFLOAT16.replace("torch.bfloat16)", "torch.bfloat16, attn_implementation='flash_attention_2')")
+    after = changed(planned(tmp_path, {"train.py": train, "README.md": f"    {DOCUMENTED}"}))["train.py"]
+    assert "attn_implementation='sdpa'" in after and "torch.bfloat16" in after
+
+
+def test_a_cast_is_inserted_alone_if_a_document_selects_bfloat16(tmp_path: Path) -> None:
+    document = "    torchrun --module speech.train --bf16 --output_dir out\n"
+    files = {"speech/train.py": FLOAT16, "speech/__init__.py": "", "README.md": document}
+    assert CAST in changed(planned(tmp_path, files))["speech/train.py"]
+
+
+PROBED = """import torch
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, Trainer, TrainingArguments
+
+{choice}
+config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=dtype)
+model = AutoModelForCausalLM.from_pretrained("base", quantization_config=config)
+args = TrainingArguments("out", {precision})
+if options.dtype == "fp16":
+    raise ValueError("fp16 is not supported")
+trainer = Trainer(model=model, args=args, train_dataset=data)
+trainer.train()
+"""
+CHOICES = (
+    "dtype = torch.bfloat16 if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else torch.float16",
+    "dtype = torch.float16\nif torch.cuda.is_bf16_supported() or torch.xpu.is_available():\n    dtype = torch.bfloat16",
+)
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=["an expression", "a branch"])
+def test_a_test_for_bfloat16_beside_fp16_is_replaced_in_a_program_that_stays(tmp_path: Path, choice: str) -> None:
+    plan = planned(tmp_path, {"train.py": PROBED.format(choice=choice, precision="fp16=True")})
+    after = changed(plan)["train.py"]
+    assert "stays in bfloat16" in warned(plan)
+    assert "get_device_capability() >= (8, 0)" in after and "torch.bfloat16" in after
+
+
+@pytest.mark.parametrize("precision", ["bf16=True", "bf16=False, fp16=False"])
+def test_a_test_for_bfloat16_without_fp16_stays_with_its_program(tmp_path: Path, precision: str) -> None:
+    assert changed(planned(tmp_path, {"train.py": PROBED.format(choice=CHOICES[0], precision=precision)})) == {}

@@ -63,3 +63,40 @@ def test_a_switch_is_turned_off_where_other_code_reads_it(tmp_path: Path, attent
     code = TRAINER.format(arguments=OFF, attention=attention) + more
     plan = planned(tmp_path, {"run.sh": LAUNCH, "train.py": code})
     assert changed(plan)["run.sh"] == "python train.py --fp16 True --use_flash_attn False\n"
+
+
+FIELD = "class Arguments:\n    {more}attn_implementation: str = {default}\n"
+DEFAULT = '"flash_attention_2"'
+READ = "attn_implementation=model_args.attn_implementation"
+
+
+@pytest.mark.parametrize(
+    ("default", "more"),
+    [(DEFAULT, ""), (f"field(default={DEFAULT}, metadata={{'help': 'attention'}})", "bits: int = 16\n    ")],
+    ids=["a value", "a field"],
+)
+def test_a_field_that_no_code_reads_keeps_its_default(tmp_path: Path, default: str, more: str) -> None:
+    code = TRAINER.format(arguments=FIELD.format(default=default, more=more), attention="low_cpu_mem_usage=True")
+    assert "flash_attention_2" in changed(planned(tmp_path, {"train.py": code})).get("train.py", code)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"train.py": TRAINER.format(arguments=FIELD.format(default=DEFAULT, more=""), attention=READ)},
+        {"train.py": TRAINER.format(arguments=FIELD.format(default=DEFAULT, more=""), attention="**vars(model_args)")},
+        {
+            "train.py": TRAINER.format(
+                arguments=FIELD.format(default=DEFAULT, more="").replace("Arguments:", "Arguments(Base):"), attention=""
+            )
+        },
+        {
+            "train.py": "from settings import Arguments\n" + TRAINER.format(arguments="", attention=READ),
+            "settings.py": FIELD.format(default=DEFAULT, more=""),
+        },
+    ],
+    ids=["an argument", "all fields", "a base class", "another file"],
+)
+def test_a_field_that_code_reads_gets_another_default(tmp_path: Path, files: dict[str, str]) -> None:
+    after = changed(planned(tmp_path, files))
+    assert all("flash_attention_2" not in after.get(path, text) for path, text in files.items())
