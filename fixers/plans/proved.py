@@ -23,6 +23,7 @@ from fixers.frame.target import Target
 from fixers.plans.code_doubts import of_code
 from fixers.plans.doubts import Doubt, Sharing, entries_of
 from fixers.plans.mixed_precision import MixedPrecision
+from fixers.plans.overflowing_models import Overflows
 from fixers.plans.owners import PYTHON, Owners, commands_naming
 from fixers.plans.program_attention import is_kept, needed_places, path_of, replaces_flash
 from fixers.plans.programs import Program, find_programs, imports_any, loaded_by, scripts_in, starts
@@ -70,6 +71,7 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
     attached = _not_started(owners, run)
     warnings = _blocking(plan, attribution, changes)
     mixed = MixedPrecision(attribution, changes, target)
+    overflows = Overflows(attribution.reach)
     doubts: dict[str, Doubt] = {}
     for program in dict.fromkeys(chain.from_iterable(attached.values())):
         mine = [changes[path] for path, own in attached.items() if program in own]
@@ -77,7 +79,7 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
         replaced = _of_attention(program, target, mine)
         of_flash = chain(_of_kernels(program, target), warnings.of_flash(program), replaced)
         of_options = _unread(program, mine), of_weights(program, mine, target, attribution)
-        of_scale = of_trained, mixed.of_trainer(program, mine)
+        of_scale = of_trained, mixed.of_trainer(program, mine), overflows.of(program, mine)
         doubt = next(
             chain(of_flash, of_code(program, attribution.read), warnings.of(program, mine), *of_options, *of_scale),
             None,
@@ -88,10 +90,11 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
     sharing = Sharing(shared, changes, attribution.read)
     doubts = sharing.with_shared_files(doubts)
     unstarted = _unstarted(doubts, target)
-    held_back = sharing.held_back(doubts) | warnings.unsuited
+    held_back = sharing.held_back(doubts) | warnings.unsuited | overflows.loading(shared)
     outside = _outside(owners, changes, held_back, attribution)
     proof = proof_of(outside, held_back, doubts, warnings.unsuited, unstarted)
     proof = _of_mixed(proof, mixed, attached, doubts)
+    proof = replace(proof, skipped=proof.skipped + overflows.left(shared, doubts))
     return replace(proof, repeated=warnings.repeated(doubts), probing=mixed.of_probes(held_back, doubts))
 
 

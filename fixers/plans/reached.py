@@ -52,7 +52,7 @@ class Reach:
         training = {each.path for each in program.modules if each.trains}
         if program.entry in training or program.started or not training or self.of(program) is None:
             return True
-        units = (each for path in training for each in self._units(path, is_entry=False) or ())
+        units = (each for path in training for each in self.units(path, is_entry=False))
         found = self.of(program) or frozenset()
         return any(each.key in found and not each.is_class and TRAINS.is_in(each.text) for each in units)
 
@@ -61,6 +61,10 @@ class Reach:
         if program.entry not in self.reached:
             self.reached[program.entry] = self._find(program)
         return self.reached[program.entry]
+
+    def units(self, path: str, *, is_entry: bool) -> tuple[Unit, ...]:
+        """Return the units of the module, or () if it cannot be parsed."""
+        return self._units(path, is_entry=is_entry) or ()
 
     def _find(self, program: Program) -> frozenset[Key] | None:
         units: list[Unit] = []
