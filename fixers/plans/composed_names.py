@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-COMPOSED = re.compile(rb"(getattr\([^\n\"']*)?f?[\"'](\w*(?:(?:\{[^{}\n]*\}|%s)\w*)+|\w+(?=[\"'][ ]*\+))[\"']")
+COMPOSED = re.compile(rb"(getattr\([^\n\"']{0,200})?f?[\"'](\w*(?:(?:\{[^{}\n]*\}|%s)\w*)+|\w+(?=[\"'][ ]*\+))[\"']")
 """Matches a name that is composed of text and values, and the `getattr(` before it."""
 VALUE = re.compile(rb"\{[^{}\n]*\}|%s")
 SHORTEST = 4

@@ -15,8 +15,8 @@ from fixers.sources.toml_text import parse_toml
 
 REQUIREMENTS = "requirements.txt"
 PYPROJECT = "pyproject.toml"
-INCLUDE = re.compile(rb"^\s*(?:-r|--requirement|-c|--constraint)[\s=]+(\S+)", re.MULTILINE)
-REQUIRED = re.compile(rb"^\s*(?:-r|--requirement)[\s=]+(\S+)", re.MULTILINE)
+INCLUDE = re.compile(rb"^[ \t]*(?:-r|--requirement|-c|--constraint)[ \t=]+(\S+)", re.MULTILINE)
+REQUIRED = re.compile(rb"^[ \t]*(?:-r|--requirement)[ \t=]+(\S+)", re.MULTILINE)
 NAME = re.compile(r"\s*([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*(?:$|[\[<>=!~;@#,(\s])")
 SEPARATORS = re.compile(r"[-_.]+")
 """Equal in names of packages (packaging.python.org, name normalization)."""

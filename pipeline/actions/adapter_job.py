@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -36,6 +37,7 @@ from remote.protocol.jobs import JobState, RunSurvey
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.parts import replacing
 from remote.protocol.quantities import size
+from remote.protocol.regular import read_regular
 from remote.protocol.survey import Survey
 
 LARGEST = {ANSWERS: 2**30, RESULT: MAX_JSON}
@@ -221,8 +223,11 @@ def _add_to_report(adapter_job: AdapterJob) -> None:
     trained = adapter_job.trained
     if trained is None or not is_reported(trained):
         return
-    data = (adapter_job.folder / RESULT).read_bytes()
-    if not (trained / RESULT).exists() or (trained / RESULT).read_bytes() != data:
+    data = read_regular(adapter_job.folder / RESULT, MAX_JSON)
+    present = b""
+    with contextlib.suppress(OSError):
+        present = read_regular(trained / RESULT, MAX_JSON)
+    if present != data:
         write_atomic(trained / RESULT, data)
     render_saved_report(trained)
 

@@ -72,7 +72,7 @@ def _absolute(path: str | None, folder: Path) -> str | None:
 def is_destination(name: str) -> bool:
     """Return True for an ssh command, an ssh:// URL, or a name with a user or port.
 
-    None of these can be a file name.
+    None of these is a valid name of a host file.
     """
     name = _without_shell_prompt(name)
     if name.startswith((COMMAND, URL)) or name.split(" ", maxsplit=1)[0] in OTHER_COMMANDS:

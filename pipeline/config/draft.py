@@ -18,6 +18,8 @@ TESTS = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|[^/]*_test\.py$|conftest\.py$
 REQUIREMENTS = ("requirements.txt", "pyproject.toml")
 READMES = ("README.md", "readme.md", "README.rst", "README")
 LAUNCHERS = ("python ", "python3 ", "torchrun ", "accelerate launch ", "deepspeed ")
+MAX_COMMAND = 4000
+"""The longest command of a README, in characters, that is split into words, which takes time by the square."""
 PLAIN = re.compile(r"[A-Za-z_/~][\w./~-]*", re.ASCII)
 # A placeholder, or syntax of a shell.
 FILL_IN = re.compile(r"[<>$|&;{}\[\]*`]|\.\.\.|path/to|your|#", re.IGNORECASE)
@@ -111,7 +113,7 @@ def _commands(page: bytes) -> Iterator[tuple[str, ...]]:
     """Yield the commands of a README that need no editing, split into words."""
     for line in page.decode("utf-8", "replace").replace("\\\n", " ").splitlines():
         text = line.strip().removeprefix("$").strip()
-        if text.startswith(LAUNCHERS) and not FILL_IN.search(text):
+        if len(text) <= MAX_COMMAND and text.startswith(LAUNCHERS) and not FILL_IN.search(text):
             with contextlib.suppress(ValueError):  # prose that contains an apostrophe and begins like a command
                 yield tuple(shlex.split(text))
 

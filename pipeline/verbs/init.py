@@ -140,8 +140,12 @@ def _choose_host(
 
 
 def _default_host(cwd: Path) -> str:
-    """Return the default host: the only host with a file in this project, else the only ssh alias, else local."""
-    named = {path.stem for path in (cwd / "configs" / "hosts").glob("*.yaml")} or set(list_aliases())
+    """Return the default host: the only host with a file in this project, else the only ssh alias, else local.
+
+    A file of a cloned project may have an address or an ssh command as its name, which the user did not choose.
+    """
+    files = (path.stem for path in (cwd / "configs" / "hosts").glob("*.yaml"))
+    named = {name for name in files if name == safe_name(name) and not is_destination(name)} or set(list_aliases())
     return named.pop() if len(named) == 1 else LOCAL
 
 

@@ -41,3 +41,7 @@ def test_each_value_may_be_any_part_of_the_name(parts: list[str], name: str) -> 
 def test_SE_a_text_with_many_values_is_searched_in_linear_time() -> None:
     composed = Composed(b"{x}a" * 200 + b"{x}b", is_attribute=True)
     assert composed.among(b"a" * 2_000 + b"\n" + b"ab" * 200 + b"b") == [b"ab" * 200 + b"b"]
+
+
+def test_SE_many_calls_in_a_line_are_read_in_linear_time() -> None:
+    assert composed_in(b"getattr(" * 50_000) == ()

@@ -65,3 +65,8 @@ def test_the_trainers_packages_are_those_of_the_extra_with_its_bounds():
 )
 def test_the_names_in_requirements_are_normalized(files, packages, names):
     assert names_of(MemoryTree(files), ProjectPackages(("r.txt",), packages)) == names
+
+
+def test_SE_many_blank_lines_are_read_in_linear_time():
+    files = {"r.txt": b"\n" * 300_000 + b" -r more.txt", "more.txt": b"six"}
+    assert names_of(MemoryTree(files), ProjectPackages(("r.txt",), ())) == {"six"}

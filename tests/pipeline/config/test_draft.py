@@ -137,6 +137,7 @@ DDP = ("ddp.py", b"for x in loader:\n    net(x).backward()\n")
         (DDP, "python ddp.py --data <folder>\npython ddp.py --data /path/to/data\n", ("python", "ddp.py")),
         (DDP, "python ddp.py --small\n\npython ddp.py --large\n", ("python", "ddp.py")),
         (DDP, "python doesn't know\npython other.py --lr 1\n", ("python", "ddp.py")),
+        pytest.param(DDP, "python ddp.py '" + "long \\\n" * 1_000_000 + "'\n", ("python", "ddp.py"), id="long"),
     ],
 )
 def test_the_command_is_the_one_that_the_readme_shows_or_python(

@@ -6,10 +6,13 @@ import os
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from fixers.plans.plan_cache import PlanCache
+from pipeline.actions import adapter_job
 from pipeline.records.files import locked, write_atomic
 from pipeline.records.kept_cures import read_cures
 from pipeline.records.layout import Records
@@ -207,3 +210,18 @@ def test_a_folder_in_place_of_a_file_is_named_and_stays_as_it_is(tmp_path: Path,
     assert caught.value.hint == f"ls -ld {tmp_path / name}"
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name / "x.tfevents.1").exists()
+
+
+def test_SE_12_a_link_in_place_of_an_evaluation_is_replaced_and_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, trained = tmp_path / "evaluated", tmp_path / "trained"
+    made.mkdir()
+    trained.mkdir()
+    (made / "evaluation.json").write_text("{}")
+    (trained / "evaluation.json").symlink_to("/dev/zero")
+    monkeypatch.setattr(adapter_job, "is_reported", lambda folder: True)
+    monkeypatch.setattr(adapter_job, "render_saved_report", lambda folder: None)
+    adapter_job._add_to_report(cast("adapter_job.AdapterJob", SimpleNamespace(folder=made, trained=trained)))
+    assert not (trained / "evaluation.json").is_symlink()
+    assert (trained / "evaluation.json").read_text() == "{}"

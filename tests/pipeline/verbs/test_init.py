@@ -133,6 +133,19 @@ def test_the_only_alias_is_the_default_host_and_its_address_is_not_asked(user: U
     assert code == 0 and "[local]" in output
 
 
+@pytest.mark.parametrize(
+    "name", ["root@127.0.0.1", "ssh root@127.0.0.1 -p 9 -o UserKnownHostsFile=known", "127.0.0.1:22", "not a name"]
+)
+def test_SE_the_name_of_a_host_file_is_not_used_as_an_address(user: User, typed: Typed, name: str) -> None:
+    """`init` logged in to the address in the name of a cloned project's only host file."""
+    folder = user.project / "configs" / "hosts"
+    folder.mkdir(parents=True)
+    (folder / f"{name}.yaml").write_text("host: 127.0.0.1\n")
+    result = typed("init", "--config", "mine", "--script", "train.py", "--yes")
+    assert result.code == 0 and "host: local (the default)" in result.out + result.err
+    assert [path.stem for path in folder.iterdir()] == [name]
+
+
 def test_the_hint_to_overwrite_a_config_keeps_the_options_that_were_typed(user: User, typed: Typed) -> None:
     words = ("--host", "rig", "--config", "tiny", "--script", "train.py", "--card", "titan-rtx", "--yes")
     first = typed("init", *words)
