@@ -76,7 +76,7 @@ from fixers.settings.precision_words import as_false, is_true
 from fixers.sources.attention_choice import alternative_of
 from fixers.sources.chosen_words import chosen_name, constant_of, is_chosen, rewritten_literal
 from fixers.sources.expressions import written
-from fixers.sources.flash_defaults import default_row, is_unread_field, is_unused_default
+from fixers.sources.flash_defaults import default_row, is_default_of, is_unused_default
 from fixers.sources.gates import is_gated
 from fixers.sources.lines import lines_with
 from fixers.sources.python import PythonSource, reads_python
@@ -109,7 +109,7 @@ FLASH_WORD = re.compile(r"[\"']flash_?att")
 NAMES_KERNEL = re.compile(r"\bflash_attn_\w*func\b")
 NAMES_FLASH = re.compile(r"flash|\bfa[23]\b", re.IGNORECASE)
 UNUSED_DEFAULT = "defaults of arguments that no caller relies on"
-UNREAD_FIELD = "fields of settings that no code reads"
+NO_EFFECT = "defaults of settings that no code reads, or that every command sets"
 FINDS_PACKAGE = re.compile(r"is_flash_attn\w*_available|has_flash_attn\w*\(|find_spec\([\"']flash_attn")
 OTHER_ATTENTION = re.compile(r"attn\w*[\"'\]]*[ ]*[=:][ ]*[\"'](?:sdpa|eager)")
 WHY = "FlashAttention needs compute capability 8.0"
@@ -154,8 +154,8 @@ def _judge_word(draft: Draft, node: ast.Constant, code_facts: CodeFacts) -> None
         return
     if judge_place(draft.source, node).verdict is Verdict.NEVER or _is_selected(draft.source, node):
         return
-    if is_unread_field(draft.source, node, code_facts.traits.settled_switches):
-        draft.leave(node, UNREAD_FIELD)
+    if is_default_of(draft.source, node, code_facts.traits.unused_defaults):
+        draft.leave(node, NO_EFFECT)
         return
     if _is_left_default(draft, node, code_facts.flash_defaults) or _must_stay(draft, node, code_facts.traits):
         return
@@ -290,6 +290,9 @@ def _turn_off(draft: Draft, value: ast.Constant, traits: Traits) -> None:
     above = draft.source.names.parent(value)
     is_state = isinstance(above, (ast.Assign, ast.AnnAssign)) and "padding_free" in draft.source.segment(above)
     if switch is None or is_state or is_gated(draft.source, value) or _is_left_default(draft, value):
+        return
+    if is_default_of(draft.source, value, traits.unused_defaults):
+        draft.leave(value, NO_EFFECT)
         return
     if traits.is_settled(switch) or _follows_choice(draft.source, value) or _must_stay(draft, value, traits, switch):
         return

@@ -84,7 +84,8 @@ class Traits:
     trainable parameters to float32. `half_speech`: a file names a speech checkpoint in half precision. `accelerate`:
     configs of Accelerate, each with its distributed type. `unscalers`: functions that unscale gradients.
     `trains_parts`: the project freezes parameters or names adapters. `optimizes`: the code names optimizers or
-    trainers. `settled_switches`: settings of FlashAttention without effect after the plan.
+    trainers. `settled_switches`: switches of FlashAttention that select another attention after the plan.
+    `unused_defaults`: settings of FlashAttention whose default has no effect.
     """
 
     flash: bool = False
@@ -113,6 +114,7 @@ class Traits:
     trains_parts: bool = False
     optimizes: bool = False
     settled_switches: tuple[str, ...] = ()
+    unused_defaults: tuple[str, ...] = ()
 
     def broken_without_flash(self, path: str, switch: str = "") -> FlashOnly | None:
         """Return a place that fails if `switch` in the file `path` no longer selects FlashAttention, or None.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -17,6 +17,7 @@ from fixers.plans.programs import Program
 from fixers.sources.attention_choice import RUNS_ANYWHERE
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.flash_defaults import FLASH
+from fixers.sources.launched import scripts_of
 from fixers.sources.python import TREES, PythonSource
 from fixers.sources.unparsable import Unparsable
 
@@ -31,19 +32,31 @@ def without_settled_switches(
     """Return the plan without changes of switches that select no FlashAttention after the plan.
 
     `"sdpa" if args.use_flash_attn else None` is such a switch. If it were off, the checkpoint would choose the
-    attention. A field of a settings class that no code reads is another one. `replan` plans a file with other traits.
+    attention. Other such settings are fields that no code reads, and defaults of options that every command passes.
+    `replan` plans a file with other traits.
     """
     changes = {each.path: each for each in plan.changes if isinstance(each, FileChange)}
     for path, change in changes.items():
-        names = sorted({_name(each) for each in SWITCH.findall(change.before)}) if replaces_flash(change) else []
-        programs = owners.of_existing(path) if names else ()
-        settled = [
-            name for name in names if programs and all(_settles(each, name, changes, owners) for each in programs)
-        ]
-        settled += _unread_fields(change, owners) if replaces_flash(change) else []
-        if settled:
-            plan = with_outcome(plan, path, replan(path, replace(traits, settled_switches=tuple(settled))))
+        programs = owners.of_existing(path) if replaces_flash(change) else ()
+        names = sorted({_name(each) for each in SWITCH.findall(change.before)}) if programs else []
+        settled = [name for name in names if all(_settles(each, name, changes, owners) for each in programs)]
+        unused = [*_unread_fields(change, owners), *_passed(change, programs, owners, traits)] if programs else []
+        if settled or unused:
+            seen = replace(traits, settled_switches=tuple(settled), unused_defaults=tuple(unused))
+            plan = with_outcome(plan, path, replan(path, seen))
     return plan
+
+
+def _passed(change: FileChange, programs: Sequence[Program], owners: Owners, traits: Traits) -> list[str]:
+    """Return the options of a Python file that every command and document which starts its programs passes."""
+    entries = tuple(each.entry for each in owners.programs)
+    own = {each.entry for each in programs}
+    launches = [each for each in traits.launched if own.intersection(scripts_of(each, entries))]
+    started = {entry for each in launches for entry in scripts_of(each, entries)}
+    if not change.path.endswith(PYTHON) or not own <= started or any(each.started for each in programs):
+        return []
+    passed = frozenset.intersection(*(frozenset(each.options) for each in launches))
+    return sorted(name for name in passed if re.search(r"flash|attn|attention", name))
 
 
 def _unread_fields(change: FileChange, owners: Owners) -> list[str]:

@@ -79,10 +79,16 @@ def is_unused_default(source: PythonSource, node: ast.expr) -> bool:
     return not any(_leaves_out(call, *at) for call in calls if function not in source.names.ancestors(call))
 
 
-def is_unread_field(source: PythonSource, node: ast.expr, unread: Collection[str]) -> bool:
-    """Return True for the default of one of these fields of a class."""
-    field = source.names.statement(node)
-    return isinstance(field, ast.AnnAssign) and source.segment(field.target) in unread
+def is_default_of(source: PythonSource, node: ast.expr, names: Collection[str]) -> bool:
+    """Return True for the default of a field of a class, or of an option of argparse, with one of these names."""
+    statement, above = source.names.statement(node), source.names.parent(node)
+    call = source.names.parent(above) if isinstance(above, ast.keyword) else None
+    if isinstance(statement, ast.AnnAssign):
+        return source.segment(statement.target) in names
+    if not isinstance(call, ast.Call) or tail_of(call) != "add_argument":
+        return False
+    options = (each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str))
+    return any(each.lstrip("-").replace("-", "_") in names for each in options)
 
 
 def _reads(function: ast.AST, argument: str) -> bool:

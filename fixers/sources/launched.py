@@ -54,6 +54,7 @@ ACCELERATE_CONFIG = re.compile(rb"--config[_-]file[ =]+[\"']?([^\s\"']+)")
 BF16 = re.compile(
     rb"--(?:\w+[._-])?bf16(?![\w-])(?![ =]+[\"']?(?:false|0|no)\b)|mixed[_-]precision[ =]+[\"']?bf16\b", re.IGNORECASE
 )
+OPTION = re.compile(rb"(?<!\S)--([A-Za-z][\w-]{0,60})")
 TF32 = re.compile(rb"--tf32(?![\w-])(?![ =]+[\"']?(?:false|0|no)\b)", re.IGNORECASE)
 UNKNOWN, ONE, SEVERAL = range(3)
 LONGEST_VALUE = 4000
@@ -71,7 +72,7 @@ class Launched:
     machines on which processes start; SEVERAL if it is larger than one, or UNKNOWN. `config`: the config file that
     `accelerate launch` gets, or `any` if the command names no config; empty for other launchers. `processes`: a
     launcher may start several processes. `bf16`: the command selects bfloat16, and no tf32, which fails on a card
-    without bfloat16.
+    without bfloat16. `options`: the names of the options that the command passes, with underscores.
     """
 
     path: str
@@ -81,6 +82,7 @@ class Launched:
     config: str = ""
     processes: bool = False
     bf16: bool = False
+    options: tuple[str, ...] = ()
 
 
 def is_document(path: str) -> bool:
@@ -133,10 +135,11 @@ def _launched(path: str, text: bytes, with_deepspeed: Collection[bytes], values:
         machines, config = _machines_of(line, scheduled, values), _config_of(line)
         processes = machines == SEVERAL or _starts_processes(line, values)
         bf16 = BF16.search(line) is not None and not TF32.search(line)
+        options = tuple(sorted({each.decode().replace("-", "_").lower() for each in OPTION.findall(line)}))
         for found in starts:
             module = found["module"].decode("utf-8", "replace").replace(".", "/") + ".py" if found["module"] else ""
             script = module or found["script"].decode("utf-8", "replace")
-            yield Launched(path, script, deepspeed, machines, config, processes, bf16)
+            yield Launched(path, script, deepspeed, machines, config, processes, bf16, options)
 
 
 def _scheduled(text: bytes) -> int | None:

@@ -100,3 +100,25 @@ def test_a_field_that_no_code_reads_keeps_its_default(tmp_path: Path, default: s
 def test_a_field_that_code_reads_gets_another_default(tmp_path: Path, files: dict[str, str]) -> None:
     after = changed(planned(tmp_path, files))
     assert all("flash_attention_2" not in after.get(path, text) for path, text in files.items())
+
+
+SWITCHES = {
+    "a field": (ON, PASSED, "--use_flash_attn False"),
+    "an option": (
+        "parser = argparse.ArgumentParser()\nparser.add_argument('--use-flash-attn', type=str2bool, default=True)\n",
+        PASSED,
+        "--use-flash-attn True",
+    ),
+    "a word": (FIELD.format(default=DEFAULT, more=""), READ, "--attn-implementation sdpa"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "attention", "option"), SWITCHES.values(), ids=SWITCHES)
+def test_a_default_stays_if_every_command_and_document_passes_the_option(
+    tmp_path: Path, arguments: str, attention: str, option: str
+) -> None:
+    files = {"train.py": TRAINER.format(arguments=arguments, attention=attention)}
+    files |= {"run.sh": f"python train.py --bf16 {option}\n", "README.md": f"    python train.py --fp16 {option}\n"}
+    assert arguments in changed(planned(tmp_path / "every", files)).get("train.py", files["train.py"])
+    other = files | {"README.md": "    python train.py --fp16 --output_dir out\n"}
+    assert arguments not in changed(planned(tmp_path / "one", other))["train.py"]
