@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fixers.frame.change import FileChange, SkippedPlace
 from fixers.frame.findings import warning
 from fixers.frame.target import Target
-from fixers.plans.doubts import Doubt, entries_of
+from fixers.plans.doubts import Doubt
 from fixers.plans.owners import PYTHON, Owners
 from fixers.plans.programs import Program
 from fixers.sources.commands import reads_commands
@@ -104,13 +104,12 @@ class MixedPrecision:
         return found[0] if only_documents and all(found) else ""
 
     def of_probes(self, held_back: Iterable[str], doubts: Mapping[str, Doubt]) -> frozenset[str]:
-        """Return those of the files that test for bfloat16 beside `fp16=True`: the test must select float16."""
+        """Return the scripts that test for bfloat16 beside `fp16=True`: on this card, the test must select float16."""
         runs = {each.entry for each in self.owners.programs} - {
             entry for entry, each in doubts.items() if each.of_flash
         }
-        probing = [path for path in held_back if PROBE in self.changes[path].fixers]
-        halves = [path for path in probing if TRAINS_HALF.search(self.changes[path].before)]
-        return frozenset(path for path in halves if runs & entries_of(self.owners.of_existing(path)))
+        probing = (path for path in held_back if path in runs and PROBE in self.changes[path].fixers)
+        return frozenset(path for path in probing if TRAINS_HALF.search(self.changes[path].before))
 
     def of_trainer(self, program: Program, own: Iterable[FileChange]) -> Iterator[Doubt]:
         """Yield a doubt for weights that become float16 under a Trainer whose commands select no mixed precision."""

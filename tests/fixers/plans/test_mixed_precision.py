@@ -196,3 +196,9 @@ def test_a_test_for_bfloat16_beside_fp16_is_replaced_in_a_program_that_stays(tmp
 @pytest.mark.parametrize("precision", ["bf16=True", "bf16=False, fp16=False"])
 def test_a_test_for_bfloat16_without_fp16_stays_with_its_program(tmp_path: Path, precision: str) -> None:
     assert changed(planned(tmp_path, {"train.py": PROBED.format(choice=CHOICES[0], precision=precision)})) == {}
+
+
+def test_a_test_for_bfloat16_in_a_module_stays_with_its_program(tmp_path: Path) -> None:
+    module = f"import torch\n\n{CHOICES[0]}\nHINT = 'pass bf16=True or fp16=True'\n"
+    train = PROBED.format(choice="from model import dtype", precision="fp16=True")
+    assert changed(planned(tmp_path, {"train.py": train, "model.py": module})) == {}
