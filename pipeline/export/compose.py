@@ -26,7 +26,7 @@ from pipeline.export.task import (
 from pipeline.records.files import write_atomic
 from pipeline.records.layout import Records
 from pipeline.runs.view import data_name
-from remote.project.data import DataScan, judge_upload_of_folder, scan_data
+from remote.project.data import DataScan, judge_upload_names, judge_upload_of_folder, scan_data
 from remote.project.scan import Scan, scan_project
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
@@ -60,7 +60,7 @@ def scan_for_export(loaded: LoadedConfig) -> Export:
     """Scan the project and its data.
 
     A secret in the data is an error, because the engine uploads the whole folder. A folder that `scan_data` skips, such
-    as `.git`, is also an error, because it may contain credentials.
+    as `.git`, is also an error, because it may contain credentials. So is a path with characters of a shell.
     """
     scan = scan_project(loaded.root, data_link=data_name(loaded))
     named = loaded.config.data.path
@@ -68,7 +68,9 @@ def scan_for_export(loaded: LoadedConfig) -> Export:
     hint = "move it out of the data folder"
     left_out = (*data.report.findings, *judge_upload_of_folder(data.root)) if data is not None else ()
     secrets = (replace(one, severity=Severity.ERROR, hint=hint, exit_code=ExitCode.SYNC) for one in left_out)
-    return Export(loaded, scan, data, (*scan.report.findings, *secrets))
+    places = [loaded.root, loaded.path, *([data.root] if data is not None else [])]
+    names = judge_upload_names(places, data.root if data is not None else None)
+    return Export(loaded, scan, data, (*scan.report.findings, *secrets, *names))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,11 +21,15 @@ from remote.project.digests import (
 )
 from remote.project.scan import shown
 from remote.project.secrets import secret_by_name
+from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
+from remote.protocol.quantities import count
 
 MEMORY = "data.json"
 OUT = frozenset({".git", ".halfstep", "__pycache__", ".DS_Store"})
 HARMLESS = ".DS_Store"
+SHELL = frozenset("$`'\"\\;&|<>")
+"""Characters with which a name in an unquoted or wrongly quoted shell command could run another command."""
 
 ANNEX = ["annex", "objects"]
 
@@ -109,6 +113,24 @@ def judge_upload_of_folder(root: Path) -> Iterator[Finding]:
                 yield Finding.warning("secret-file", message, shown(name))
             elif why := _secret_by_path(name, path) or _digest_of(path, None).secret:
                 yield _left_out(name, why)
+
+
+def judge_upload_names(places: Iterable[Path], data: Path | None) -> Iterator[Finding]:
+    """Yield a finding if one of the places, or the path of anything in the data, has characters of a shell.
+
+    The tools of a cloud put such paths into shell commands, and some do not quote them.
+    """
+    walked = _walk(data) if data is not None else ()
+    inside = (Path(folder, name) for folder, names, out in walked for name in ("", *names, *out))
+    special = [path for path in (*places, *inside) if has_shell_characters(str(path))]
+    if special:
+        more = f" (and {count(len(special) - 1, 'other path')})" if special[1:] else ""
+        message = f"the path has characters that a tool of the cloud may run as a shell command{more}"
+        yield Finding("upload-name", Severity.ERROR, message, shown(str(special[0])), "rename it", ExitCode.SYNC)
+
+
+def has_shell_characters(name: str) -> bool:
+    return not name.isprintable() or not SHELL.isdisjoint(name)
 
 
 def _secret_by_path(name: str, path: Path) -> str:

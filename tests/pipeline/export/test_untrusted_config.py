@@ -76,17 +76,6 @@ def test_the_machine_is_not_asked_again_for_a_project_above_the_config(clone: Pa
     assert "--config clone/configs/paper.yaml --set project=.." in task.scripts[-1]
 
 
-@pytest.mark.parametrize("engine", FILES)
-def test_a_data_folder_with_line_breaks_in_its_name_adds_no_upload_to_the_task(clone: Path, engine: str) -> None:
-    name = "sounds\nfile_mounts:\n  x: keys\nfiles: [keys]\n#"
-    (clone / name).mkdir()
-    (clone / name / "a.txt").write_text("one")
-    write_config(clone, 'data: {path: "' + name.replace("\n", "\\n") + '"}\n')
-    task = exported(clone, engine)
-    assert clone / name in task.uploads.values() and len(task.uploads) == 3
-    assert f"ln -s \"$task/data\" '{name}'" in task.scripts[-1]
-
-
 @pytest.mark.parametrize("name", ["X; touch stolen", "X\nfile_mounts: {a: b}", "--all", ""])
 def test_a_secret_whose_name_is_no_variable_name_is_refused(
     clone: Path, name: str, capsys: pytest.CaptureFixture[str]
@@ -103,3 +92,37 @@ def test_a_link_in_place_of_the_folder_of_exports_is_refused(clone: Path) -> Non
     write_config(clone, "")
     assert run(["export", "sky", "--config", "paper"]) == ExitCode.USAGE
     assert not any((clone.parent / "home").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("config", "more", "made"),
+    [
+        ("paper", 'data: {path: "it\'s $(id)"}\n', "it's $(id)/a.wav"),
+        ("paper", 'data: {path: "sounds\\nfile_mounts: {x: keys}"}\n', "sounds\nfile_mounts: {x: keys}/a.wav"),
+        ("paper", "data: {path: audio}\n", "audio/a';id;'b.wav"),
+        ("paper", "data: {path: audio}\n", "audio/a`id`/b.wav"),
+        ("paper", "data: {path: audio}\n", "audio/line\nid"),
+        ("paper", "project: '$(id)'\n", "$(id)/train.py"),
+        ("it's $(id)", "", "train.py"),
+    ],
+    ids=["data", "data with lines", "file", "folder", "newline", "project", "config"],
+)
+@pytest.mark.parametrize("engine", FILES)
+def test_SE_a_path_with_characters_of_a_shell_is_not_exported(
+    clone: Path, engine: str, config: str, more: str, made: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SkyPilot put the path of the data into a shell command on the laptop, between quotes that the path ended."""
+    (clone / made).parent.mkdir(parents=True, exist_ok=True)
+    (clone / made).write_text("print()\n")
+    (clone / "configs" / f"{config}.yaml").write_text(f"command: [python, train.py]\n{more}")
+    assert run(["export", engine, "--config", config]) == ExitCode.SYNC
+    assert "may run as a shell command" in "".join(capsys.readouterr())
+    assert not (clone / ".halfstep" / "export").exists()
+
+
+@pytest.mark.parametrize("engine", FILES)
+def test_other_special_characters_in_names_of_data_are_exported(clone: Path, engine: str) -> None:
+    (clone / "audio (1)").mkdir()
+    (clone / "audio (1)" / "für #1, [50%] + ~x@y.wav").write_text("audio")
+    write_config(clone, "data: {path: 'audio (1)'}\n")
+    exported(clone, engine)
