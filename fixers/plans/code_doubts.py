@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import lru_cache
 from posixpath import basename, splitext
 
 from fixers.frame.modules import Module
 from fixers.plans.doubts import Doubt
 from fixers.plans.programs import Program
+from fixers.sources.by_content import by_content
 from fixers.sources.file_roles import SCALES
 from fixers.sources.lines import LinePattern, holds
 from fixers.sources.splice import line_of
@@ -58,12 +58,12 @@ def _has_only_own_trainers(program: Program, read: Callable[[str], bytes]) -> bo
     return not _imports_trainer(program)
 
 
-@lru_cache(maxsize=4096)
+@by_content
 def _scales_surely(text: bytes) -> bool:
     return SCALES_SURELY.search(text) is not None
 
 
-@lru_cache(maxsize=4096)
+@by_content
 def _computes_gradients(text: bytes) -> bool:
     return holds(text, b".backward(") and BACKWARD.search(text) is not None
 

@@ -80,7 +80,7 @@ class _Edited(NamedTuple):
     pairs: tuple[tuple[ast.stmt, ast.stmt], ...]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=16)
 def _edited(before: bytes, after: bytes) -> _Edited | None:
     """Return what a change edits, or None if it adds or removes a statement. Raises SyntaxError, ValueError."""
     old, new = _statements(before), _statements(after)
@@ -148,7 +148,7 @@ def _contains(text: bytes, name: bytes) -> bool:
     return name in text and re.search(rb"(?<!\w)%b(?!\w)" % name, text) is not None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _words(text: bytes) -> frozenset[str]:
     return frozenset(each.decode() for each in WORD.findall(text) if each.isascii())
 

@@ -17,6 +17,7 @@ from fixers.plans.code_units import Unit
 from fixers.plans.doubts import Doubt
 from fixers.plans.programs import Program
 from fixers.plans.reached import Reach, changed_units
+from fixers.sources.by_content import by_content
 from fixers.sources.lines import holds_any
 
 OVERFLOWS = "{where} loads a model of the family {family}, whose activations overflow in float16"
@@ -133,7 +134,7 @@ class Overflows:
         return b""
 
 
-@lru_cache(maxsize=4096)
+@by_content
 def _mentions(text: bytes) -> bool:
     return any(family.find(text) for family in FAMILIES)
 

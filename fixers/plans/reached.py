@@ -95,7 +95,7 @@ def changed_units(change: FileChange, *, is_entry: bool) -> frozenset[Key] | Non
     return None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=8)
 def _texts(path: str, data: bytes, is_entry: bool) -> list[tuple[Key, bytes]]:
     return [(each.key, each.text) for each in units_of(path, parse_python(data), data, is_entry=is_entry)]
 

@@ -104,7 +104,7 @@ def _map_heredocs(data: bytes) -> MappedText:
     return MappedText(text, HeredocMap(ranges).file_range, lambda words, at: words.encode())
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=1)
 def _map_notebook(data: bytes) -> MappedText:
     """Join the notebook's code cells. Cells that do not parse are skipped and listed in `unread`."""
     cells = code_cells(data)

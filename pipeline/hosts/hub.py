@@ -6,6 +6,7 @@ import importlib
 import shutil
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pipeline.messages.hints import install_command
@@ -24,11 +25,12 @@ def hub_library() -> Any:
         raise BadUsage(message, where="--repo", hint=hint) from None
 
 
-def upload_files(repo: str, files: Mapping[str, bytes], *, private: bool, message: str) -> str:
+def upload_files(repo: str, files: Mapping[str, bytes | Path], *, private: bool, message: str) -> str:
     """Create the model repository if it does not exist, add the files in one commit, and return the commit's URL.
 
-    The token comes from `HF_TOKEN` or from the library's own login. Raises BadUsage if the hub refuses the name or the
-    login, CannotConnect if the hub is unreachable.
+    A file is given by its content, or by a path, which is not read into memory. The token comes from `HF_TOKEN` or from
+    the library's own login. Raises BadUsage if the hub refuses the name or the login, CannotConnect if the hub is
+    unreachable.
     """
     library = hub_library()
     operations = [library.CommitOperationAdd(name, data) for name, data in files.items()]

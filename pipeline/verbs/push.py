@@ -32,7 +32,7 @@ LOCAL_CARD = "model-card.md"
 """The file name of the local card. The card is outside the adapter's folder, whose digests are verified."""
 CONFIG = "adapter_config.json"
 NOT_ON_HUB = ("tiny/", "/", "~", ".")
-UPLOADED = ("adapter_model.safetensors", CONFIG)
+WEIGHTS = "adapter_model.safetensors"
 
 
 def push(run: str | None = None, repo: str = "", private: bool = False, as_json: bool = False) -> int:
@@ -43,7 +43,7 @@ def push(run: str | None = None, repo: str = "", private: bool = False, as_json:
     note, records = named_run(run, Path.cwd(), trained=True)
     folder = records.folder_named(note.name)
     # A cloned project may contain a link to any file of the user.
-    weights, _ = (records.in_run(note.name, "adapter", name) for name in UPLOADED)
+    weights, _ = (records.in_run(note.name, "adapter", name) for name in (WEIGHTS, CONFIG))
     adapter = weights.parent
     if not weights.is_file():
         raise _no_adapter(note, adapter)
@@ -52,9 +52,9 @@ def push(run: str | None = None, repo: str = "", private: bool = False, as_json:
     write_atomic(folder / LOCAL_CARD, card)
     address = ""
     if repo:
-        files = {name: (adapter / name).read_bytes() for name in UPLOADED} | {CARD: card}
         # The adapter's own settings contain the base model's path on the host.
-        files[CONFIG] = json.dumps({**facts.settings, "base_model_name_or_path": facts.base}, indent=2).encode()
+        settings = json.dumps({**facts.settings, "base_model_name_or_path": facts.base}, indent=2).encode()
+        files: dict[str, bytes | Path] = {WEIGHTS: weights, CONFIG: settings, CARD: card}
         screen.note(f"uploading to {repo}")
         address = upload_files(repo, files, private=private, message=f"Adapter of the run {note.name}")
         screen.note(address)
