@@ -28,6 +28,7 @@ from remote.protocol.quantities import count
 MEMORY = "data.json"
 OUT = frozenset({".git", ".halfstep", "__pycache__", ".DS_Store"})
 HARMLESS = ".DS_Store"
+IGNORED_BY_SKY = ".skyignore"
 SHELL = frozenset("$`'\"\\;&|<>")
 """Characters with which a name in an unquoted or wrongly quoted shell command could run another command."""
 
@@ -118,15 +119,32 @@ def judge_upload_of_folder(root: Path) -> Iterator[Finding]:
 def judge_upload_names(places: Iterable[Path], data: Path | None) -> Iterator[Finding]:
     """Yield a finding if one of the places, or the path of anything in the data, has characters of a shell.
 
-    The tools of a cloud put such paths into shell commands, and some do not quote them.
+    The tools of a cloud put such paths into shell commands, and some do not quote them. The patterns of an ignore file
+    of such a tool may also lead out of the data, so there is a finding for each of these files too.
     """
-    walked = _walk(data) if data is not None else ()
-    inside = (Path(folder, name) for folder, names, out in walked for name in ("", *names, *out))
+    inside = list(_every_path(data)) if data is not None else []
     special = [path for path in (*places, *inside) if has_shell_characters(str(path))]
     if special:
         more = f" (and {count(len(special) - 1, 'other path')})" if special[1:] else ""
         message = f"the path has characters that a tool of the cloud may run as a shell command{more}"
         yield Finding("upload-name", Severity.ERROR, message, shown(str(special[0])), "rename it", ExitCode.SYNC)
+    for path in (each for each in inside if each.name == IGNORED_BY_SKY):
+        message = "SkyPilot would read its patterns, which may name files outside of the data"
+        yield Finding(
+            "upload-name", Severity.ERROR, message, shown(str(path)), "move it out of the data", ExitCode.SYNC
+        )
+
+
+def _every_path(root: Path) -> Iterator[Path]:
+    """Yield the path of each file, folder and link in the folder. Each folder is entered once, also through links."""
+    entered: set[tuple[int, int]] = set()
+    for folder, folders, names in os.walk(root, followlinks=True):
+        status = Path(folder).stat()
+        if (status.st_dev, status.st_ino) in entered:
+            folders.clear()
+            continue
+        entered.add((status.st_dev, status.st_ino))
+        yield from (Path(folder, name) for name in (*folders, *names))
 
 
 def has_shell_characters(name: str) -> bool:

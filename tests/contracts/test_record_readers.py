@@ -25,6 +25,7 @@ UNSIGNED = {
     "pipeline.records.layout": "the name of a run's folder; schemas are replaced unless they are equal to ours",
     "pipeline.records.run_inputs": "shown: the inputs that differ from an earlier run",
     "pipeline.report.saved": "shown: the report of a run, its output and its evaluation",
+    "pipeline.actions.adapter_job": "compared: an equal evaluation in a report is not written again",
     "pipeline.hosts.output": "shown: the output of a run",
     "pipeline.stages.train": "shown: the diagnosis of a job's output",
     "pipeline.verbs.push": "published: the settings of the adapter that the user pushes",

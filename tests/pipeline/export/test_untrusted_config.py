@@ -121,6 +121,32 @@ def test_SE_a_path_with_characters_of_a_shell_is_not_exported(
 
 
 @pytest.mark.parametrize("engine", FILES)
+def test_SE_a_second_link_with_characters_of_a_shell_is_not_exported(
+    clone: Path, engine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (clone / "audio" / "first").mkdir(parents=True)
+    (clone / "audio" / "first" / "a.wav").write_text("audio")
+    (clone / "audio" / "z';id;'").symlink_to("first")
+    write_config(clone, "data: {path: audio}\n")
+    assert run(["export", engine, "--config", "paper"]) == ExitCode.SYNC
+    assert "may run as a shell command" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("engine", FILES)
+@pytest.mark.parametrize("folder", ["audio", "audio/inner"])
+def test_SE_an_ignore_file_of_sky_in_the_data_is_not_exported(
+    clone: Path, engine: str, folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its pattern `/../../other/*` made SkyPilot use names of files outside of the data in a shell command."""
+    (clone / folder).mkdir(parents=True)
+    (clone / "audio" / "a.wav").write_text("audio")
+    (clone / folder / ".skyignore").write_text("/../../other/*\n")
+    write_config(clone, "data: {path: audio}\n")
+    assert run(["export", engine, "--config", "paper"]) == ExitCode.SYNC
+    assert "SkyPilot would read its patterns" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("engine", FILES)
 def test_other_special_characters_in_names_of_data_are_exported(clone: Path, engine: str) -> None:
     (clone / "audio (1)").mkdir()
     (clone / "audio (1)" / "für #1, [50%] + ~x@y.wav").write_text("audio")
