@@ -30,7 +30,7 @@ class Unit:
     """A part of a module. `name` is empty for the main code, and `owner` is the class of a method.
 
     `bases` are the names of the base classes of a class. `at_import`: the unit runs when the module is imported.
-    `is_value`: the unit assigns a value to the name.
+    `is_value`: the unit assigns a value to the name. `nodes` is the syntax tree, empty in a unit `without_tree`.
     """
 
     path: str
@@ -42,6 +42,7 @@ class Unit:
     at_import: bool = False
     is_class: bool = False
     is_value: bool = False
+    names: frozenset[str] | None = None
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -50,7 +51,11 @@ class Unit:
     @cached_property
     def uses(self) -> frozenset[str]:
         """The names that the unit uses, in code and in strings. A dot precedes a name of which only a part is used."""
-        return frozenset(name for node in self.nodes for name in _uses(node))
+        return self.names if self.names is not None else frozenset(name for node in self.nodes for name in _uses(node))
+
+    def without_tree(self) -> Unit:
+        """Return the unit with the names that it uses, but without its tree, which takes much more memory."""
+        return replace(self, nodes=(), names=self.uses)
 
     @cached_property
     def composed(self) -> tuple[Composed, ...]:

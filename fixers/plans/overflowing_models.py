@@ -113,7 +113,7 @@ class Overflows:
             if not _mentions(text):
                 continue
             reached, kinds = self.reach.of(program), self._kinds(path, program)
-            for unit in self.reach.units(path, is_entry=path == program.entry):
+            for unit in self.reach.parse(path, is_entry=path == program.entry) or ():
                 if reached is None or unit.key in reached:
                     for line, family in _loads_in(unit):
                         yield Load(path, f"{path}:{line}", family.name, kinds.get(unit.owner, b""))

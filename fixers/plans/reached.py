@@ -63,8 +63,15 @@ class Reach:
         return self.reached[program.entry]
 
     def units(self, path: str, *, is_entry: bool) -> tuple[Unit, ...]:
-        """Return the units of the module, or () if it cannot be parsed."""
+        """Return the units of the module without their trees, or () if it cannot be parsed."""
         return self._units(path, is_entry=is_entry) or ()
+
+    def parse(self, path: str, *, is_entry: bool) -> tuple[Unit, ...] | None:
+        """Return the units of the module with their trees, or None if it cannot be parsed."""
+        with suppress(OSError, Unparsable):
+            source = TREES.read(path, self.read(path))
+            return units_of(path, source.tree, source.text, is_entry=is_entry)
+        return None
 
     def _find(self, program: Program) -> frozenset[Key] | None:
         units: list[Unit] = []
@@ -79,10 +86,8 @@ class Reach:
     def _units(self, path: str, *, is_entry: bool) -> tuple[Unit, ...] | None:
         key = path, is_entry
         if key not in self.parsed:
-            self.parsed[key] = None
-            with suppress(OSError, Unparsable):
-                source = TREES.read(path, self.read(path))
-                self.parsed[key] = units_of(path, source.tree, source.text, is_entry=is_entry)
+            units = self.parse(path, is_entry=is_entry)
+            self.parsed[key] = None if units is None else tuple(each.without_tree() for each in units)
         return self.parsed[key]
 
 

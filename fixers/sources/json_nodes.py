@@ -8,13 +8,17 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
 
 from fixers.sources.nodes import Mapping, Node, Scalar, Sequence, Span
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
 
 MAX_DEPTH = 200
+MAX_VALUES = 500_000
+"""A node takes about 600 bytes of memory, even for a value of one character."""
 BOM = b"\xef\xbb\xbf"
 BLANK = re.compile(rb"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 STRICT_BLANK = re.compile(rb"[ \t\r\n]*")
@@ -90,6 +94,7 @@ class _Reader:
     data: bytes
     lines: tuple[int, ...]
     strict: bool
+    numbers: Iterator[int] = field(default_factory=count)
 
     def fail(self, message: str, at: int) -> Unparsable:
         return Unparsable(message, line_of(self.data, at))
@@ -99,6 +104,8 @@ class _Reader:
         return match.end() if match else at
 
     def span(self, start: int, end: int) -> Span:
+        if next(self.numbers) >= MAX_VALUES:
+            raise self.fail(f"more than {MAX_VALUES:,} values and keys", start)
         line = bisect_right(self.lines, start)
         return Span(start, end, line, start - self.lines[line - 1] + 1)
 

@@ -8,8 +8,18 @@ from typing import Any
 
 MAX_CHARACTERS = 2**20
 MAX_DOTS = 64
-PART = r"(?:[A-Za-z0-9_-]++|\"(?:[^\"\\\n]|\\.)*+\"|'[^'\n]*+')"
-LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){PART}(?:[ \t]*+\.[ \t]*+{PART}){{{MAX_DOTS}}}")
+QUOTED = re.compile(
+    r"""
+    \"{3}(?:[^"\\]|\\(?s:.)|"(?!""))*+(?:"{3,5})?
+    | '{3}(?:[^']|'(?!''))*+(?:'{3,5})?
+    | "(?:[^"\\\n]|\\.)*+"?
+    | '[^'\n]*+'?
+    | \#[^\n]*+
+    """,
+    re.VERBOSE,
+)
+"""Matches strings and comments, also a string that does not end, so that each character is read once."""
+LONG_KEY = re.compile(rf"(?<![\w-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{MAX_DOTS}}}", re.ASCII)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -20,7 +30,8 @@ def parse_toml(text: str) -> dict[str, Any]:
     """
     if len(text) > MAX_CHARACTERS:
         raise tomllib.TOMLDecodeError(f"more than {MAX_CHARACTERS} characters")
-    if found := LONG_KEY.search(text):
-        line = text.count("\n", 0, found.start()) + 1
+    bare = QUOTED.sub(lambda found: "s" + "\n" * found[0].count("\n"), text)
+    if found := LONG_KEY.search(bare):
+        line = bare.count("\n", 0, found.start()) + 1
         raise tomllib.TOMLDecodeError(f"a key with more than {MAX_DOTS} dots (at line {line}, column 1)")
     return tomllib.loads(text)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from hashlib import sha256
 
+from fixers.sources.by_content import by_content
 from remote.project.ignore import Rules, byte_text, parse_rules
 
 AUTO = "auto"
@@ -64,7 +64,7 @@ def _is_in(path: str, named: str) -> bool:
     return path == named or path.startswith(f"{named}/")
 
 
-@lru_cache(maxsize=256)
+@by_content
 def code_digest(notebook: bytes) -> str:
     """Return a digest of a notebook's code cells, or "" if the bytes are not a notebook."""
     try:

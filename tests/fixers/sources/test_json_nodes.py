@@ -114,3 +114,8 @@ def test_a_character_is_found_behind_escapes_surrogate_pairs_and_lone_surrogates
     string = json_string(data, read_json(data))
     assert string.file_offset(offset) == 1 + start
     assert string.file_offset(string.utf8_length) == string.end
+
+
+def test_SE_a_file_with_very_many_values_is_not_parsed():
+    with pytest.raises(Unparsable, match="more than 500,000 values and keys"):
+        read_json(b"[" + b"1," * 500_001 + b"1]")
