@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from hashlib import sha256
 
 from fixers.sources.by_content import by_content
 from remote.project.ignore import Rules, byte_text, parse_rules
 
 AUTO = "auto"
+SEPARATORS = (b",", b"[", b"{")
+MOST_VALUES = 1_000_000
+"""A parsed notebook with this number of values takes about 200 MB of memory."""
 DOCUMENTATION = ("*.md", "*.rst", "docs/", "LICENSE*", "NOTICE*", "CITATION*", ".github/", ".vscode/", ".idea/")
 IMAGES = ("*.png", "*.jpg", "*.jpeg", "*.gif", "*.svg", "*.webp", "*.pdf")
 TESTS = ("tests/", "**/test/**/*.py", "test_*.py", "*_test.py", "conftest.py")
@@ -66,7 +70,9 @@ def _is_in(path: str, named: str) -> bool:
 
 @by_content
 def code_digest(notebook: bytes) -> str:
-    """Return a digest of a notebook's code cells, or "" if the bytes are not a notebook."""
+    """Return a digest of a notebook's code cells, or "" if the bytes are not a notebook, or have too many values."""
+    if sum(map(notebook.count, SEPARATORS)) > MOST_VALUES:
+        return ""
     try:
         cells = json.loads(notebook)["cells"]
         code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 
+from fixers.sources.by_content import by_content
 from fixers.sources.yaml_nodes import YamlProblem, compose
 from fixers.sources.yaml_values import plain
 from pipeline.config.find import SUFFIXES
@@ -97,7 +97,7 @@ def _read(view: View, path: str) -> bytes:
         return b""
 
 
-@lru_cache
+@by_content
 def _keys_in(data: bytes) -> frozenset[str]:
     # Cached: every stage computes the run's name, and parsing YAML is slow.
     try:

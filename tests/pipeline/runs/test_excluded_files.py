@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.load import load_config
-from pipeline.runs.excluded_files import AUTO_PATTERNS, excluded_files
+from pipeline.runs.excluded_files import AUTO_PATTERNS, code_digest, excluded_files
 from pipeline.runs.run_id import run_id
 from pipeline.runs.trained_files import not_inputs
 from pipeline.runs.view import View
@@ -140,3 +140,12 @@ def test_the_page_names_every_default_pattern() -> None:
     page = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text("utf-8")
     missing = [pattern for pattern in AUTO_PATTERNS if f"`{pattern}`" not in page]
     assert not missing
+
+
+def test_SE_a_notebook_with_very_many_values_is_not_parsed() -> None:
+    def notebook(values: int) -> bytes:
+        cell = b'{"cell_type": "code", "source": "x = 1", "outputs": [' + b"1," * values + b"1]}"
+        return b'{"cells": [' + cell + b'], "nbformat": 4}'
+
+    assert code_digest(notebook(1_000)) == code_digest(notebook(2_000)) != ""
+    assert code_digest(notebook(1_000_001)) == ""
