@@ -136,14 +136,8 @@ def judge_upload_names(places: Iterable[Path], data: Path | None) -> Iterator[Fi
 
 
 def _every_path(root: Path) -> Iterator[Path]:
-    """Yield the path of each file, folder and link in the folder. Each folder is entered once, also through links."""
-    entered: set[tuple[int, int]] = set()
-    for folder, folders, names in os.walk(root, followlinks=True):
-        status = Path(folder).stat()
-        if (status.st_dev, status.st_ino) in entered:
-            folders.clear()
-            continue
-        entered.add((status.st_dev, status.st_ino))
+    """Yield the path of each file, folder and link in the folder."""
+    for folder, folders, names in _folders(root):
         yield from (Path(folder, name) for name in (*folders, *names))
 
 
@@ -193,6 +187,14 @@ def _walk(root: Path) -> Iterator[tuple[str, list[str], frozenset[str]]]:
 
     Links to folders are followed.
     """
+    for folder, folders, names in _folders(root):
+        left_out = OUT.intersection((*folders, *names))
+        folders[:] = sorted(set(folders) - left_out)
+        yield folder, [name for name in names if name not in left_out], left_out
+
+
+def _folders(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield what `os.walk` yields. Links to folders are followed, and each folder is entered once."""
     entered: set[tuple[int, int]] = set()
     for folder, folders, names in os.walk(root, followlinks=True):
         status = Path(folder).stat()
@@ -200,9 +202,7 @@ def _walk(root: Path) -> Iterator[tuple[str, list[str], frozenset[str]]]:
             folders.clear()
             continue
         entered.add((status.st_dev, status.st_ino))
-        left_out = OUT.intersection((*folders, *names))
-        folders[:] = sorted(set(folders) - left_out)
-        yield folder, [name for name in names if name not in left_out], left_out
+        yield folder, folders, names
 
 
 def _regular(path: Path) -> Path:
