@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
-from fixers.registry import FIXERS, module_name
+from fixers.registry import FIXERS, module_name, version_of
 from remote.errors import BadUsage
 
 SHOWN_AS_CODE = ("Before", "After", "How to undo")
@@ -33,7 +33,7 @@ def fixer_page(name: str) -> str:
     if name not in FIXERS:
         raise BadUsage(f"unknown fixer: {name!r}", hint="pipeline explain")
     fixer = importlib.import_module(module_name(name))
-    return inspect.cleandoc(fixer.__doc__ or "") + f"\n\nSafety\n    {fixer.safety}, version {fixer.version}\n"
+    return inspect.cleandoc(fixer.__doc__ or "") + f"\n\nSafety\n    {fixer.safety}, version {version_of(fixer.name)}\n"
 
 
 def fixer_summary(name: str) -> str:

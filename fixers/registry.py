@@ -34,48 +34,60 @@ TYPE_NAMES: dict[SettingType, str] = {
 
 @dataclass(frozen=True)
 class FixerEntry:
-    """One fixer: the folder of `fixers/` that holds its module, and the settings that it accepts."""
+    """One fixer: the folder of `fixers/` that holds its module, its version, and the settings that it accepts.
+
+    The version increases when the fixer's output for the same input changes.
+    """
 
     folder: Literal["code", "settings", "setup"]
+    version: int
     settings: dict[str, SettingType] = field(default_factory=dict)
 
 
 FIXERS: dict[str, FixerEntry] = {
-    "trainer-arguments": FixerEntry("code"),
-    "trainer-resume": FixerEntry("code"),
-    "bf16-probe": FixerEntry("code"),
-    "bf16-to-fp16": FixerEntry("code"),
-    "mixed-precision-config": FixerEntry("settings"),
-    "launch-flags": FixerEntry("settings"),
-    "attention-to-sdpa": FixerEntry("code"),
-    "device-map": FixerEntry("code"),
-    "local-rank": FixerEntry("code"),
-    "port": FixerEntry("settings"),
-    "label-padding": FixerEntry("code"),
-    "scaler-gate": FixerEntry("code"),
-    "loss-fp32": FixerEntry("code"),
-    "trainable-fp32": FixerEntry("code"),
+    "trainer-arguments": FixerEntry("code", 7),
+    "trainer-resume": FixerEntry("code", 1),
+    "bf16-probe": FixerEntry("code", 3),
+    "bf16-to-fp16": FixerEntry("code", 26),
+    "mixed-precision-config": FixerEntry("settings", 14),
+    "launch-flags": FixerEntry("settings", 12),
+    "attention-to-sdpa": FixerEntry("code", 13),
+    "device-map": FixerEntry("code", 5),
+    "local-rank": FixerEntry("code", 4),
+    "port": FixerEntry("settings", 2),
+    "label-padding": FixerEntry("code", 8),
+    "scaler-gate": FixerEntry("code", 10),
+    "loss-fp32": FixerEntry("code", 6),
+    "trainable-fp32": FixerEntry("code", 14),
     "environment": FixerEntry(
         "setup",
+        5,
         {"base": TEXT, "torch": VERSION, "requirements": FILES, "index": TEXT, "find_links": TEXT, "no_index": FLAG},
     ),
-    "audio-backends": FixerEntry("setup"),
-    "hub-access": FixerEntry("setup"),
-    "tokenizer": FixerEntry("setup", {"repo": TEXT, "revision": TEXT, "source": TEXT, "folders": LIST}),
-    "data-collator": FixerEntry("setup", {"path": TEXT, "copies": LIST}),
-    "stale-processes": FixerEntry("setup"),
-    "compute-mode": FixerEntry("setup"),
-    "flash-attention": FixerEntry("setup"),
-    "shared-memory": FixerEntry("setup"),
-    "runtime": FixerEntry("setup"),
+    "audio-backends": FixerEntry("setup", 1),
+    "hub-access": FixerEntry("setup", 1),
+    "tokenizer": FixerEntry("setup", 1, {"repo": TEXT, "revision": TEXT, "source": TEXT, "folders": LIST}),
+    "data-collator": FixerEntry("setup", 1, {"path": TEXT, "copies": LIST}),
+    "stale-processes": FixerEntry("setup", 1),
+    "compute-mode": FixerEntry("setup", 1),
+    "flash-attention": FixerEntry("setup", 1),
+    "shared-memory": FixerEntry("setup", 1),
+    "runtime": FixerEntry("setup", 1),
 }
 """Source fixers run on a file in this order: renames first, then precision changes, then inserted casts."""
 SOURCE_NAMES = tuple(name for name, entry in FIXERS.items() if entry.folder != "setup")
 SETUP_NAMES = tuple(name for name, entry in FIXERS.items() if entry.folder == "setup")
 MODES = ("auto", "off", "never", False)
 """The modes that every fixer accepts; YAML parses `off` as False."""
+OFF = ("off", False, "never")
+"""`off` allows a cure to enable the fixer after a failure; `never` does not."""
 EXTRA_MODES: dict[str, tuple[str | bool, ...]] = {"environment": ("create", True)}
 """Additional modes, by fixer."""
+
+
+def version_of(name: str) -> int:
+    """Return the version of a fixer."""
+    return FIXERS[name].version
 
 
 def module_name(name: str) -> str:

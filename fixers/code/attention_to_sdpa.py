@@ -84,7 +84,6 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "attention-to-sdpa"
-version = 13
 safety = "safe"
 needles = (b"flash_att", b"flash-att", b"FLASH_ATT", b"padding_free")
 below = BF16_FROM

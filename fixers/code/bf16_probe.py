@@ -38,7 +38,6 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "bf16-probe"
-version = 3
 safety = "safe"
 needles = (b"is_bf16_supported", b"is_torch_bf16", b"is_bf16_available")
 below = BF16_FROM

@@ -86,7 +86,6 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "bf16-to-fp16"
-version = 26
 safety = "safe"
 needles = (b"bfloat16", b"bf16", b"BF16", b"tf32", b"from_pretrained", b"trl")
 below = BF16_FROM

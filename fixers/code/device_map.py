@@ -50,7 +50,6 @@ from fixers.sources.source import Source
 from fixers.sources.trained_models import may_train
 
 name = "device-map"
-version = 5
 safety = "safe"
 needles = (b"device_map",)
 below = None

@@ -58,7 +58,6 @@ from fixers.sources.source import Source
 from fixers.sources.splice import Edit
 
 name = "label-padding"
-version = 8
 safety = "safe"
 needles = (b"label",)
 below = None

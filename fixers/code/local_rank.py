@@ -46,7 +46,6 @@ from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 
 name = "local-rank"
-version = 4
 safety = "safe"
 needles = (b"RANK", b"get_rank")
 below = None

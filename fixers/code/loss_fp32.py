@@ -53,7 +53,6 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "loss-fp32"
-version = 6
 safety = "safe"
 needles = (b"_loss(", b"cross_entropy", b"kl_div", b"Loss(")
 below = BF16_FROM

@@ -66,7 +66,6 @@ from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 
 name = "scaler-gate"
-version = 10
 safety = "safe"
 needles = (b"autocast", b"clip_grad", b".prepare(", FUSED)
 below = None

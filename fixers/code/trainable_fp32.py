@@ -76,7 +76,6 @@ from fixers.sources.training_setup import (
 from remote.policy.precision import BF16_FROM
 
 name = "trainable-fp32"
-version = 14
 safety = "safe"
 needles = (b"Trainer", b"optim", b"Adam", b"SGD", b"Adafactor", b"Lion")
 below = BF16_FROM

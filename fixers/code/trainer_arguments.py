@@ -59,7 +59,6 @@ from fixers.sources.trainer_names import (
 )
 
 name = "trainer-arguments"
-version = 7
 safety = "safe"
 needles = (b"Trainer", b"TrainingArguments", b"trl", b"load_in_", *OPTIONS)
 below = None

@@ -46,7 +46,6 @@ from fixers.sources.source import Source
 from remote.protocol.findings import Severity
 
 name = "trainer-resume"
-version = 1
 safety = "safe"
 needles = (b"Trainer",)
 below = None

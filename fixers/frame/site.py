@@ -48,12 +48,11 @@ class Site:
 class Fixer(Protocol):
     """A setup fixer: a module whose docstring is its rule page.
 
-    `version` increases when the output for the same input changes. `safety` is "safe" or "unsafe".
+    `safety` is "safe" or "unsafe".
     `plan` changes nothing and is deterministic.
     """
 
     name: str
-    version: int
     safety: str
 
     def plan(self, site: Site) -> Plan: ...

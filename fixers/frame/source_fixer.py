@@ -39,9 +39,6 @@ class SourceFixer(Protocol):
     def name(self) -> str: ...
 
     @property
-    def version(self) -> int: ...
-
-    @property
     def safety(self) -> str: ...
 
     @property

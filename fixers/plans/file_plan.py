@@ -13,6 +13,7 @@ from fixers.frame.source_fixer import Rewrite, SourceFixer
 from fixers.frame.target import Target
 from fixers.plans.inference_code import FIXERS, ONLY_INFERENCE
 from fixers.plans.uncalled import NOT_CALLED, without_functions
+from fixers.registry import version_of
 from fixers.sources.languages import Unchecked, parse_again
 from fixers.sources.lines import holds_any
 from fixers.sources.source import Source
@@ -129,7 +130,7 @@ def _compose(
         findings += rewrite.findings
         left |= dict.fromkeys(rewrite.skipped)
         if fixed.data != source.data:
-            acted[fixer.name] = fixer.version
+            acted[fixer.name] = version_of(fixer.name)
             lines = ((line_of(source.data, edit.start), edit.why) for edit in rewrite.edits)
             why += [f"line {line}: {reason} ({fixer.name})" for line, reason in sorted(lines)]
             source = fixed

@@ -122,7 +122,7 @@ class PlanCache:
 
 def cache_key(fixers: Sequence[SourceFixer], target: Target) -> str:
     """Return a digest of the code, the fixers and the target: an outcome depends only on these and on the file."""
-    names = [(fixer.name, fixer.version) for fixer in fixers]
+    names = [fixer.name for fixer in fixers]
     card = (target.card.capability, target.card.assumed) if target.card is not None else None
     settings = sorted(target.settings.items(), key=str)
     packages = sorted(target.packages.items())

@@ -31,7 +31,7 @@ from fixers.plans.program_attention import with_attention_of_programs
 from fixers.plans.proved import owners_of, prove
 from fixers.plans.settled_switches import without_settled_switches
 from fixers.plans.uncalled import NOT_CALLED, find_uncalled
-from fixers.registry import setup_fixers, source_fixers
+from fixers.registry import OFF, setup_fixers, source_fixers
 from fixers.sources.python import TREES
 from fixers.sources.readers.consumers import Consumers
 from remote.errors import BadUsage
@@ -48,8 +48,6 @@ OF_PRECISION = {
 """Fixers whose changes belong together: a program gets all these changes or none."""
 FOR_JOBS = {"trainer-resume", "port"}
 """Fixers that serve only jobs of `pipeline run`. Their changes do not depend on the card."""
-OFF = ("off", False, "never")
-"""`off` (which YAML reads as False) allows a cure to enable the fixer after a failure; `never` does not."""
 
 
 def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:

@@ -55,7 +55,6 @@ from fixers.sources.words import Heredoc, Script
 from remote.policy.precision import BF16_FROM
 
 name = "launch-flags"
-version = 12
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM

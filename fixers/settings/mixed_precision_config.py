@@ -63,7 +63,6 @@ from fixers.sources.yaml_values import duplicates
 from remote.policy.precision import BF16_FROM
 
 name = "mixed-precision-config"
-version = 14
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM

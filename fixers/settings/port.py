@@ -38,7 +38,6 @@ from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
 
 name = "port"
-version = 2
 safety = "safe"
 needles: tuple[bytes, ...] = (b"accelerate", b"29500", b"main_process_port")
 below = None

@@ -46,7 +46,6 @@ from remote.protocol.shell import shell_command
 from remote.protocol.tokenizer_files import version_of
 
 name = "audio-backends"
-version = 1
 safety = "safe"
 
 TORCH_OF_TORCHCODEC = {

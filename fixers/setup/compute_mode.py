@@ -32,7 +32,6 @@ from remote.protocol.findings import Finding
 from remote.protocol.machine import Gpu
 
 name = "compute-mode"
-version = 1
 safety = "safe"
 
 

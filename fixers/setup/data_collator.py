@@ -38,6 +38,7 @@ from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.findings import error, resolved, warning
 from fixers.frame.fixed_tree import FixedTree
 from fixers.frame.site import Site
+from fixers.registry import version_of
 from remote.host import read_answer
 from remote.protocol.collator import CollatorFacts, Copy
 from remote.protocol.exits import ExitCode
@@ -45,7 +46,6 @@ from remote.protocol.findings import Finding, Severity
 from remote.protocol.shell import shell_command
 
 name = "data-collator"
-version = 1
 safety = "safe"
 
 
@@ -68,7 +68,7 @@ def _plan_copies(site: Site, path: str, copies: Sequence[str]) -> Plan:
     for copy in (each for each in copies if each in paths and site.tree.read(each) != data):
         message = f"{copy} is a stale copy of {path}"
         finding = resolved(error(name, message, copy))
-        change = FileChange(copy, site.tree.read(copy), data, {name: version}, (message,))
+        change = FileChange(copy, site.tree.read(copy), data, {name: version_of(name)}, (message,))
         plan = plan.plus(Plan((finding,), (change,)))
     return plan
 

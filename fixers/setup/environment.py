@@ -68,7 +68,6 @@ from remote.protocol.survey import Survey
 from remote.protocol.text import whole_number
 
 name = "environment"
-version = 5
 safety = "unsafe"
 
 BASE = "python3"

@@ -33,7 +33,6 @@ from remote.protocol.machine import Gpu
 from remote.protocol.shell import shell_command
 
 name = "flash-attention"
-version = 1
 safety = "safe"
 
 AMPERE = (8, 0)

@@ -38,7 +38,6 @@ from remote.protocol.findings import Finding
 from remote.protocol.hub_access import HubFacts
 
 name = "hub-access"
-version = 1
 safety = "safe"
 
 WARNING_ONLY = ("rate-limited", "no-library", "server")

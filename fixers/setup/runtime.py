@@ -40,7 +40,6 @@ from fixers.frame.findings import warning
 from fixers.frame.site import Site
 
 name = "runtime"
-version = 1
 safety = "safe"
 
 

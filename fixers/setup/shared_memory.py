@@ -32,7 +32,6 @@ from remote.protocol.findings import Finding
 from remote.protocol.machine import Machine
 
 name = "shared-memory"
-version = 1
 safety = "safe"
 
 FOR_WORKERS = 256 * 2**20

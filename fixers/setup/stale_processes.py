@@ -34,7 +34,6 @@ from remote.protocol.machine import Gpu, GpuProcess
 from remote.protocol.survey import Survey
 
 name = "stale-processes"
-version = 1
 safety = "safe"
 
 SMALL_BYTES = 64 * 2**20

@@ -38,6 +38,7 @@ from typing import Any
 from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.findings import error, resolved
 from fixers.frame.site import Site, Tree
+from fixers.registry import version_of
 from fixers.setup.host_hub import HostHub, hub_request
 from fixers.setup.laptop_hub import HubUnavailable, fetch_on_laptop, tree_on_laptop
 from fixers.setup.tokenizer_judgement import NAME, UPGRADE, FaultyFile, good_copy, judge_files
@@ -56,7 +57,6 @@ from remote.protocol.tokenizer_files import (
 from remote.protocol.values import encode
 
 name = NAME
-version = 1
 safety = "safe"
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
@@ -211,7 +211,7 @@ def _rewrite(site: Site, origin: Origin, faulty: FaultyFile) -> FileChange | Non
 
 def _file_change(site: Site, finding: Finding, path: str, data: bytes) -> FileChange:
     reason = f"{finding.message}; the valid file has {len(data)} bytes"
-    return FileChange(path, site.tree.read(path), data, {name: version}, (reason,))
+    return FileChange(path, site.tree.read(path), data, {name: version_of(name)}, (reason,))
 
 
 def _change(site: Site, faulty: FaultyFile, args: Mapping[str, Any]) -> HostChange:

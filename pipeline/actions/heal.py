@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fixers.plans.site_plan import OFF
-from fixers.registry import SOURCE_NAMES
+from fixers.registry import OFF, SOURCE_NAMES
 from pipeline.actions.session import refresh_view
 from pipeline.diagnosis.cures import Cure, is_known, next_cure
 from pipeline.records.kept_cures import write_cures

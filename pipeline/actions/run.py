@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.actions.heal import run_and_heal
 from pipeline.actions.session import exclusive_lock, host_session, refresh_view
 from pipeline.hosts.pending import PendingHost
 from pipeline.hosts.pull import pull_run
+from pipeline.loading import LazyModule
 from pipeline.messages.errors import findings_of
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import JobOutcome, Outcome, StageOutcome, StageState, job_outcome
@@ -19,7 +21,6 @@ from pipeline.records.last_seen import job_last_seen, note_seen
 from pipeline.records.runs import RunNote, artifacts_in, read_note, write_note
 from pipeline.report.compose import jobs_of, report_of
 from pipeline.report.evidence import read_evidence, write_evidence
-from pipeline.report.saved import save_report
 from pipeline.runs.run_id import folder_of, name_of, run_of
 from pipeline.runs.secrets import require_secrets
 from pipeline.runs.selection import Selection
@@ -37,6 +38,11 @@ from remote.protocol.findings import Finding
 from remote.protocol.job_requests import StartRequest
 from remote.protocol.jobs import JobState, RunSurvey, StartAnswer
 from remote.protocol.shell import shell_command
+
+if TYPE_CHECKING:
+    from pipeline.report import saved
+else:
+    saved = LazyModule("pipeline.report.saved")
 
 BEFORE_THE_COMMAND = ("sync", "environment", "fix")
 
@@ -205,7 +211,7 @@ def write_report(context: Context, run: RunSurvey, stages: Sequence[StageOutcome
     """Write the report of a run."""
     jobs = jobs_of(run, earlier_jobs(context, run))
     page = report_of(context.view, run, jobs, context.evidence, tuple(stages), tuple(findings))
-    save_report(folder_of(context.view), page)
+    saved.save_report(folder_of(context.view), page)
 
 
 def earlier_jobs(context: Context, run: RunSurvey) -> tuple[StartAnswer, ...]:

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from pipeline.cli.loading import load
 from pipeline.cli.verb import Connects
 from pipeline.config.find import is_shipped_config, is_shipped_host, list_configs, list_hosts
 from pipeline.hosts.pending import PendingHost
+from pipeline.loading import load
 from pipeline.messages.hints import option_value, overrides_in
 from pipeline.records.find_run import named_run
 from pipeline.runs.grid import combinations

@@ -11,8 +11,8 @@ import click
 
 from pipeline.cli import options
 from pipeline.cli.commands import VERBS
-from pipeline.cli.loading import load
 from pipeline.cli.verb import GROUPS, Connects
+from pipeline.loading import load
 from remote.errors import BadUsage
 
 ON_RUN = (
@@ -81,6 +81,7 @@ def _call(module: str, connects: Connects | None) -> Callable[..., Any]:
         if connects is not None:
             values = load("pipeline.cli.connecting").select_and_connect(values, connects)
         verb = getattr(load(f"pipeline.verbs.{module}"), module)
+        gc.freeze()  # the collector need not visit what was imported
         gc.enable()  # disabled during the imports at process start
         return verb(**values)
 

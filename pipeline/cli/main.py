@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import importlib
 import io
 import os
@@ -18,7 +19,7 @@ from click.shell_completion import shell_complete
 from pipeline import __version__
 from pipeline.cli.completion import COMPLETE, install_completion
 from pipeline.cli.group import Verbs
-from pipeline.cli.loading import load, uninterrupted
+from pipeline.loading import load, uninterrupted
 from remote.errors import BadUsage, Defect, DiskFull, HalfstepError, Interrupted
 from remote.protocol.exits import ExitCode
 
@@ -58,6 +59,7 @@ def main() -> None:
         code = int(ExitCode.INTERRUPTED)
     signal.signal(signal.SIGINT, lambda *_: os._exit(code))
     close_streams()
+    gc.freeze()  # else the collection at interpreter exit visits all objects: a seventh of the time of a finished run
     sys.exit(code)
 
 

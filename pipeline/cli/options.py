@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from pipeline.cli.loading import load
+from pipeline.loading import load
 from remote.errors import BadUsage
 
 INERT = re.compile(r"[\w./:@%+,=-]+")

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.fixed_tree import as_planned
 from fixers.frame.site import Site, Tree
-from fixers.plans.site_plan import plan_fixes
-from fixers.registry import SETUP_NAMES, SOURCE_NAMES, setup_fixers, source_fixers
-from fixers.setup.imported_modules import judge_syntax
+from fixers.registry import FIXERS, SETUP_NAMES, SOURCE_NAMES, version_of
 from pipeline.hosts.address import python_of
+from pipeline.loading import LazyModule
 from pipeline.runs.secrets import secret_values
 from pipeline.runs.view import View
 from remote.host import Host
 from remote.link.read_only import ReadOnlyHost
 from remote.protocol.findings import Finding, Severity
 from remote.sync.rewrite import Rewrite, plan_rewrites
+
+if TYPE_CHECKING:
+    from fixers.plans import site_plan
+    from fixers.setup import imported_modules
+else:
+    site_plan = LazyModule("fixers.plans.site_plan")
+    imported_modules = LazyModule("fixers.setup.imported_modules")
 
 MADE_ON_HOST = frozenset(SETUP_NAMES)
 """Fixers that create files in the host's tree from other files of the host."""
@@ -56,20 +62,18 @@ def _settings_of(view: View, fixer: str) -> Any:
 
 def plan_for(view: View, host: Host | None, only: Iterable[str] | None = None) -> Plan:
     """Return the plan of all changes by fixers, given the current state of the host."""
-    return plan_fixes(site_of(view, host), only=only)
+    return site_plan.plan_fixes(site_of(view, host), only=only)
 
 
 def fixer_versions() -> str:
     """Return the names and versions of all fixers as text. The stage `fix` runs again if the text changes."""
-    named = {fixer.name: fixer.version for fixer in source_fixers()}
-    named |= {fixer.name: fixer.version for fixer in setup_fixers()}
-    return ",".join(f"{name}={version}" for name, version in sorted(named.items()))
+    return ",".join(f"{name}={version_of(name)}" for name in sorted(FIXERS))
 
 
 def tree_as_fixed(view: View) -> Tree:
     """Return the project's files as changed by the source fixers."""
     site = site_of(view, None)
-    return as_planned(site.tree, plan_fixes(site, only=SOURCE_NAMES))
+    return as_planned(site.tree, site_plan.plan_fixes(site, only=SOURCE_NAMES))
 
 
 def unparsable_sources(view: View) -> tuple[Finding, ...]:
@@ -78,13 +82,13 @@ def unparsable_sources(view: View) -> tuple[Finding, ...]:
     The fixers do not parse a script in which they have nothing to change. It is not checked if the Python that will run
     it may be newer than this one, because its syntax may be newer too.
     """
-    plan = plan_fixes(site_of(view, None), only=SOURCE_NAMES)
+    plan = site_plan.plan_fixes(site_of(view, None), only=SOURCE_NAMES)
     found = tuple(one for one in plan.findings if one.check == "unparsable-source" and one.severity is Severity.ERROR)
     setting = fixer_settings_of(view).get("environment")
     has_base = isinstance(setting, dict) and "base" in setting
     if found or has_base or not (2,) < view.survey.interpreter.version[:2] <= sys.version_info[:2]:
         return found
-    return judge_syntax(view.scan, view.config.command or ())
+    return imported_modules.judge_syntax(view.scan, view.config.command or ())
 
 
 def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:

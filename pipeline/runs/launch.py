@@ -8,20 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
 
-from fixers.plans.launch_plan import plan_launch
-from fixers.settings.launch_text import Launch
+from pipeline.loading import LazyModule
 from pipeline.runs.fixes import site_of
 from pipeline.runs.view import View
 
+if TYPE_CHECKING:
+    from fixers.plans import launch_plan
+    from fixers.settings import launch_text
+else:
+    launch_plan = LazyModule("fixers.plans.launch_plan")
+    launch_text = LazyModule("fixers.settings.launch_text")
 
-def launch_of(view: View) -> Launch:
+
+def launch_of(view: View) -> launch_text.Launch:
     """Return the command and environment for the view's card. They are unchanged if no fixer applies."""
-    return plan_launch(_given(view), site_of(view, None))
+    return launch_plan.plan_launch(_given(view), site_of(view, None))
 
 
-def _given(view: View) -> Launch:
-    return Launch(view.config.command, {**view.host.config.env, **view.config.env})
+def _given(view: View) -> launch_text.Launch:
+    return launch_text.Launch(view.config.command, {**view.host.config.env, **view.config.env})
 
 
 def describe_launch_changes(view: View) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pipeline.diagnosis.diagnose import diagnose_text
 from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.tail import tail_of
 from pipeline.judgements.job import is_repeated, judge_end, judge_run, judge_watched
 from pipeline.judgements.resuming import OFFERED, may_resume
+from pipeline.loading import LazyModule
 from pipeline.messages.errors import findings_of
 from pipeline.messages.outcome import StageState
 from pipeline.records.inputs import Inputs
@@ -40,6 +41,11 @@ from remote.protocol.loss import mean_loss_text
 from remote.protocol.regular import open_regular
 from remote.protocol.shell import shell_command
 from remote.pull.log import pull_log
+
+if TYPE_CHECKING:
+    from pipeline.diagnosis import diagnose
+else:
+    diagnose = LazyModule("pipeline.diagnosis.diagnose")
 
 DIAGNOSED_LINES = 4000
 DIAGNOSED_BYTES = 8 * 2**20
@@ -176,7 +182,7 @@ def diagnose_output(host: Host, project: str, run: str, number: int, folder: Pat
     with contextlib.suppress(FileNotFoundError), open_regular(output) as file:
         text, first = tail_of(file, DIAGNOSED_BYTES).text(DIAGNOSED_LINES)
     root = folder.parents[2]
-    return Report(diagnose_text(mask(text, secrets), str(output.relative_to(root)), first))
+    return Report(diagnose.diagnose_text(mask(text, secrets), str(output.relative_to(root)), first))
 
 
 def detached_result(name: str, phase: Phase) -> StageResult:

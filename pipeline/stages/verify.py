@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from pipeline.diagnosis.diagnose import UNKNOWN, diagnose_text
 from pipeline.judgements.compute_node import judge_node_card
 from pipeline.judgements.host import card_name
 from pipeline.judgements.label_padding import FIXER, is_suspected, with_padding_errors
-from pipeline.judgements.static import judge_static, without_refuted
+from pipeline.loading import LazyModule
 from pipeline.messages.masked import masked
 from pipeline.records.files import write_atomic
 from pipeline.records.inputs import Inputs
 from pipeline.runs.backend import srun_options
 from pipeline.runs.command import command_of, data_at, environment_of, interpreter_of, proof_place, steps_of
 from pipeline.runs.fixes import plan_for, tree_as_fixed
-from pipeline.runs.laptop_paths import laptop_paths
 from pipeline.runs.launch import describe_launch_changes
 from pipeline.runs.launcher import describe_processes
-from pipeline.runs.missing_modules import missing_after
 from pipeline.runs.run_id import training_inputs
 from pipeline.runs.runtime import describe_runtime, runtime_of
 from pipeline.runs.secrets import secret_values
@@ -33,6 +31,16 @@ from remote.protocol.findings import Report, Severity
 from remote.protocol.proof import ProofReport, ProofRequest, ProvedStep
 from remote.protocol.quantities import duration
 from remote.protocol.shell import shell_command
+
+if TYPE_CHECKING:
+    from pipeline.diagnosis import diagnose
+    from pipeline.judgements import static
+    from pipeline.runs import laptop_paths, missing_modules
+else:
+    diagnose = LazyModule("pipeline.diagnosis.diagnose")
+    static = LazyModule("pipeline.judgements.static")
+    laptop_paths = LazyModule("pipeline.runs.laptop_paths")
+    missing_modules = LazyModule("pipeline.runs.missing_modules")
 
 PROOF_VERSION = 1
 
@@ -60,19 +68,20 @@ class Verify:
         announce_new_run(context)
         warn_of_other_runs(context)
         await_free_card(context)
-        static = judge_static(tree_as_fixed(view), view.precision).plus(laptop_paths(context.host, view))
-        card = try_card(context) if static.ok else Report()
-        if not (static.ok and card.ok):
-            return StageResult(static.plus(card))
+        code = static.judge_static(tree_as_fixed(view), view.precision)
+        code = code.plus(laptop_paths.laptop_paths(context.host, view))
+        card = try_card(context) if code.ok else Report()
+        if not (code.ok and card.ok):
+            return StageResult(code.plus(card))
         for words in filter(None, (describe_launch_changes(view), describe_processes(view), describe_runtime(view))):
             context.listener.note(words)
         context.listener.progress("running the real command until two optimizer steps take effect")
         proof = prove(context)
         context.evidence = replace(context.evidence, proof=proof)
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
-        static = without_refuted(static, Report(proof.findings))
-        lacking = missing_after(context.host, view, proof.exit)
-        report = lacking.plus(diagnose_proof(view, proof)).plus(static).plus(card).plus(proof.report)
+        code = static.without_refuted(code, Report(proof.findings))
+        lacking = missing_modules.missing_after(context.host, view, proof.exit)
+        report = lacking.plus(diagnose_proof(view, proof)).plus(code).plus(card).plus(proof.report)
         caveat = f"not proved: {proof.blind.message}" if proof.blind else _caveat(view, proof)
         return StageResult(report, describe_proof(view, proof), notes, caveat=caveat)
 
@@ -90,9 +99,9 @@ def diagnose_proof(view: View, proof: ProofReport) -> Report:
     view.records.prepare()
     write_atomic(stored, proof.output_tail.encode("utf-8", "replace"))
     name = stored.relative_to(view.records.root).as_posix()
-    found = diagnose_text(proof.output_tail, name)
+    found = diagnose.diagnose_text(proof.output_tail, name)
     show = shell_command("pipeline diagnose {}", name)
-    return Report(tuple(replace(one, hint=show) if one.check == UNKNOWN else one for one in found))
+    return Report(tuple(replace(one, hint=show) if one.check == diagnose.UNKNOWN else one for one in found))
 
 
 def proof_request(view: View, source: str = "") -> ProofRequest:

@@ -73,7 +73,7 @@ def test_every_folder_and_module_at_the_top_of_a_package_is_on_the_architecture_
 @pytest.mark.parametrize(
     ("package", "loose"),
     [
-        ("pipeline", {"__main__"}),
+        ("pipeline", {"__main__", "loading"}),
         ("fixers", {"pages", "registry"}),
         ("remote", {"errors", "host"}),
         ("remote/payload", {"__main__", "operations"}),
@@ -262,6 +262,22 @@ def test_no_verb_of_the_laptop_imports_torch() -> None:
         [sys.executable, "-c", program, *verbs], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
     )
     assert done.returncode == 0, done.stderr + done.stdout
+
+
+def test_the_verb_run_imports_no_code_that_only_stages_with_work_to_do_need() -> None:
+    """A finished run spends most of its time on imports."""
+    unneeded = (
+        *("fixers.plans", "fixers.code", "fixers.settings", "pipeline.diagnosis.diagnose"),
+        *("pipeline.judgements.static", "pipeline.report.page"),
+    )
+    program = (
+        "import sys; import pipeline.cli.connecting, remote.link.ssh.connection, pipeline.verbs.run\n"
+        f"sys.exit(' '.join(sorted(name for name in sys.modules if name.startswith({unneeded!r}))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
+    )
+    assert done.stderr.split() == []
 
 
 def test_help_imports_none_of_the_verbs() -> None:

@@ -11,7 +11,7 @@ import pytest
 from fixers.frame.source_fixer import Rewrite
 from fixers.frame.target import Target
 from fixers.plans.file_plan import LARGEST_SOURCE_BYTES, LONGEST_LINE_BYTES, judge_size, plan_file
-from fixers.registry import source_fixers
+from fixers.registry import FIXERS, FixerEntry, source_fixers
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
 from fixers.sources.unparsable import Unparsable
@@ -26,7 +26,6 @@ class Fixer:
 
     edits: Callable[[Source], tuple[Edit, ...]]
     name: str = "trial"
-    version: int = 3
     safety: str = "safe"
     needles: tuple[bytes, ...] = (b"x",)
     below: tuple[int, int] | None = None
@@ -37,6 +36,12 @@ class Fixer:
 
     def rewrite(self, source: Source, target: Target) -> Rewrite:
         return Rewrite(self.edits(source), (Finding(self.name, Severity.INFO, "looked", source.path),))
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("trial", "next", "never"):
+        monkeypatch.setitem(FIXERS, name, FixerEntry("code", 3))
 
 
 def _replace(old: bytes, new: bytes) -> Callable[[Source], tuple[Edit, ...]]:

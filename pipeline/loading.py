@@ -7,6 +7,20 @@ import importlib
 import signal
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
+
+
+class LazyModule:
+    """A module that is imported when one of its attributes is read first.
+
+    For code that only a stage with work to do needs: a finished run starts without it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(load(self._name), attribute)
 
 
 def load(name: str) -> ModuleType:
