@@ -18,6 +18,8 @@ PLAIN = re.compile(
 )
 """Matches decorators that neither register nor call a definition."""
 REGISTERS = re.compile(r"register", re.IGNORECASE)
+LOCATED = (ast.stmt, ast.expr, ast.keyword)
+"""Nodes that have a place in the text."""
 BLOCKS = (ast.If, ast.Try, ast.With, ast.For, ast.While)
 LOADS, CONFIG = "from_pretrained", "config_class"
 """A class of transformers creates its `config_class` if `from_pretrained` gets no config."""
@@ -105,8 +107,17 @@ class _Units:
         return Unit(self.path, name, owner, nodes, self._text(nodes), at_import=at_import)
 
     def _text(self, nodes: Iterable[ast.AST]) -> bytes:
-        spans = ((_first_line(each), getattr(each, "end_lineno", 0) or 0) for each in nodes)
-        return b"".join(line for first, last in spans for line in self.lines[first - 1 : last])
+        """Return the text of the nodes without the rest of their lines: a line may hold thousands of statements."""
+        return b"\n".join(self._text_of(each) for each in nodes if isinstance(each, LOCATED))
+
+    def _text_of(self, node: ast.stmt | ast.expr | ast.keyword) -> bytes:
+        parts = (*getattr(node, "decorator_list", ()), node)
+        first, start = min((each.lineno, each.col_offset) for each in parts)
+        lines = [*self.lines[first - 1 : node.end_lineno]]
+        lines[-1] = lines[-1][: node.end_col_offset]
+        before = max(start - 1, 0)
+        lines[0] = lines[0][before if lines[0][before:start] == b"@" else start :]
+        return b"".join(lines)
 
     def _of_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str) -> Unit:
         of_module = not owner and node.name.startswith("__")
@@ -130,12 +141,7 @@ class _Units:
         """Yield a unit for each new name of `import a as b`: a use of the new name is a use of the old one."""
         for alias in node.names:
             if alias.asname and alias.asname != alias.name:
-                yield self._unit(alias.asname, "", (ast.Name(alias.name.rpartition(".")[2]),))
-
-
-def _first_line(node: ast.AST) -> int:
-    lines = [int(each.lineno) for each in getattr(node, "decorator_list", ())]
-    return min([int(getattr(node, "lineno", 1)), *lines])
+                yield Unit(self.path, alias.asname, "", (ast.Name(alias.name.rpartition(".")[2]),))
 
 
 def _is_registered(decorators: Sequence[ast.expr]) -> bool:
