@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 
 from fixers.sources.nodes import Mapping, Node, Scalar, Sequence, Span
 from fixers.sources.splice import line_of
@@ -35,7 +36,8 @@ def read_json(data: bytes, *, strict: bool = False) -> Node:
 
     With `strict`, accept only standard JSON without duplicate keys. Raises Unparsable.
     """
-    reader = _Reader(data, (0, *(end.end() for end in LINE_END.finditer(data))), strict)
+    starts = array("Q", chain((0,), (end.end() for end in LINE_END.finditer(data))))
+    reader = _Reader(data, starts, strict)
     node = reader.value(reader.skip(len(BOM) if data.startswith(BOM) else 0), 0)
     end = reader.skip(node.span.end)
     if end < len(data):
@@ -45,7 +47,7 @@ def read_json(data: bytes, *, strict: bool = False) -> Node:
 
 def holds_json_lines(data: bytes) -> bool:
     """Return True if each line is a JSON record. Such a file contains data, not settings."""
-    lines = [line for line in data.splitlines()[:2] if line.strip()]
+    lines = [line for line in LINE_END.split(data, maxsplit=2)[:2] if line.strip()]
     try:
         return len(lines) == 2 and all(isinstance(json.loads(line), (dict, list)) for line in lines)
     except ValueError:
@@ -92,7 +94,7 @@ def json_string(data: bytes, node: Node | None) -> JsonString | None:
 @dataclass(frozen=True)
 class _Reader:
     data: bytes
-    lines: tuple[int, ...]
+    starts: array[int]
     strict: bool
     numbers: Iterator[int] = field(default_factory=count)
 
@@ -106,8 +108,8 @@ class _Reader:
     def span(self, start: int, end: int) -> Span:
         if next(self.numbers) >= MAX_VALUES:
             raise self.fail(f"more than {MAX_VALUES:,} values and keys", start)
-        line = bisect_right(self.lines, start)
-        return Span(start, end, line, start - self.lines[line - 1] + 1)
+        line = bisect_right(self.starts, start)
+        return Span(start, end, line, start - self.starts[line - 1] + 1)
 
     def value(self, at: int, depth: int) -> Node:
         if depth > MAX_DEPTH:

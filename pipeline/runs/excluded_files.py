@@ -76,7 +76,7 @@ def code_digest(notebook: bytes) -> str:
     try:
         cells = json.loads(notebook)["cells"]
         code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+        joined = ["".join(source) if isinstance(source, list) else str(source) for source in code]
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-    joined = ["".join(source) if isinstance(source, list) else str(source) for source in code]
     return sha256(json.dumps(joined).encode()).hexdigest()

@@ -149,3 +149,9 @@ def test_SE_a_notebook_with_very_many_values_is_not_parsed() -> None:
 
     assert code_digest(notebook(1_000)) == code_digest(notebook(2_000)) != ""
     assert code_digest(notebook(1_000_001)) == ""
+
+
+@pytest.mark.parametrize("source", [[1, 2], [None], [["x = 1"]]])
+def test_a_notebook_whose_cells_are_no_text_has_no_digest(source: list[object]) -> None:
+    cells = [{"cell_type": "code", "source": source}]
+    assert code_digest(json.dumps({"cells": cells}).encode()) == ""
