@@ -212,7 +212,7 @@ def _default_build(survey: Survey) -> str:
 
 def _summary(venv: str, args: Mapping[str, Any], site: Site) -> str:
     build = args["build_index"].rpartition("/")[2]
-    why = ": the host has no such card" if build == CPU and site.gpu is not None and site.gpu.assumed else ""
+    why = f": the host has no {site.gpu.name}" if build == CPU and site.gpu is not None and site.gpu.assumed else ""
     count = len(args["packages"])
     more = [*args["requirements"], *([f"{count} package{'s' * (count != 1)}"] if count else [])]
     torch = args["torch"] + (f" ({build}{why})" if build else "")

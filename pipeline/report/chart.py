@@ -136,9 +136,10 @@ def judge_axis(values: Sequence[float], scale: Scale, ticks: int) -> tuple[list[
 
 
 def step_marks(first: int, last: int, ticks: int) -> list[int]:
-    """Return round steps within the range."""
+    """Return round steps within the range: two or more, unless the range has one step."""
     step = max(1, int(round_step((last - first) / ticks))) if last > first else 1
-    return list(range(-(-first // step) * step, last + 1, step)) or [first]
+    marks = list(range(-(-first // step) * step, last + 1, step))
+    return marks if len(marks) > 1 or step == 1 else step_marks(first, last, 2 * ticks)
 
 
 def round_step(rough: float) -> float:

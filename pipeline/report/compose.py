@@ -35,7 +35,7 @@ def report_of(
         host=view.host.name,
         verdict=verdict_of(run),
         project=str(view.loaded.root),
-        card=card_of(view),
+        card=_card(view),
         precision=f"{precision.mode.value}: {precision.because}",
         step=progress.step if progress else None,
         steps=progress.steps if progress else None,
@@ -57,6 +57,12 @@ def report_of(
         secrets=secrets_of(view.host.config, view.config),
         not_checked=tuple((unseen.check, unseen.reason) for unseen in evidence.proof.unseen) if evidence.proof else (),
     )
+
+
+def _card(view: View) -> str:
+    """Return 'TITAN RTX 7.5', with ', assumed' if the host's driver does not list the card."""
+    gpu = view.survey.gpu
+    return f"{card_of(view)}{', assumed' if gpu is not None and gpu.assumed else ''}"
 
 
 def environment_of(view: View) -> Facts:

@@ -15,7 +15,7 @@ from rich.text import Text
 from pipeline.messages.as_json import outcome_to_json
 from pipeline.messages.outcome import JobOutcome, Outcome, StageOutcome, StageState
 from pipeline.show.columns import fitting_columns, table_rows
-from pipeline.show.console import open_console
+from pipeline.show.console import open_console, read_line
 from pipeline.show.job import job_details
 from pipeline.show.live_view import LiveView
 from pipeline.show.plain import NEXT, plain, without_next
@@ -176,7 +176,7 @@ class Screen:
             return False
         self._stop_live()
         self._print_question(f"{safe_text(question)} {'[Y/n]' if default else '[y/N]'}")
-        while (line := sys.stdin.readline()).endswith("\n"):
+        while (line := read_line(self.err)).endswith("\n"):
             answer = {**ANSWERS, "": default}.get(line.strip().lower())
             if answer is not None:
                 return answer
@@ -199,7 +199,7 @@ class Screen:
         if not sys.stdin.isatty():
             return default
         self._print_question(f"{one_line(question)}{f' [{one_line(default)}]' if default else ''}")
-        return sys.stdin.readline().strip() or default
+        return read_line(self.err).strip() or default
 
     def _print_question(self, question: str) -> None:
         """Print a question without a newline at the end."""

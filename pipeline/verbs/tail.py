@@ -80,17 +80,17 @@ def _batches(note: RunNote, records: Records, screen: Screen, *, new: bool) -> I
     with open_note(note, records, prompter=None if screen.as_json else screen, keep=False) as opened:
         retry = announcing_retries(screen)
         if next(mirrored_scalars(opened.folder), None) is None:
-            screen.progress(waiting_words(note.name, opened.survey()))
+            screen.progress(waiting_words(note.name, opened.survey(), new=new))
         since = opened.survey_host().machine.clock_unix if new else None
         yield from tail_scalars(opened.host, note.project, note.run, opened.folder, since_unix=since, retry=retry)
         opened.survey()
 
 
-def waiting_words(name: str, run: RunSurvey) -> str:
-    """Return the line that `tail` shows while no scalar of the run is on the laptop."""
+def waiting_words(name: str, run: RunSurvey, *, new: bool) -> str:
+    """Return the line that `tail` shows while no scalar of the run is on the laptop. `new`: old ones are not shown."""
     if run.state is not JobState.RUNNING:
         return f"reading the scalars of {name}"
-    message = f"waiting for the first scalar of {name}"
+    message = f"waiting for {'new scalars' if new else 'the first scalar'} of {name}"
     at = describe_step(run.progress) if run.progress is not None else run.waits or "no optimizer step yet"
     return f"{message} ({at}); TensorBoard writes the first values after ten values, a flush, or two minutes"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.actions.preview import judge_without_proof, preview
@@ -50,7 +50,7 @@ def verify(
             screen.note(f"not checked: {check}: {reason}")
     screen.closing(outcome)
     if not as_json:
-        line = verdict(outcome, len(verified.passed), len(verified.not_checked))
+        line = verdict(outcome, len(verified.passed), [check for check, _ in verified.not_checked])
         width = screen.out.width if screen.out.is_terminal else len(line)
         judged, _, command = line.partition(NEXT_STEP) if len(line) > width else (line, "", "")
         for part in wrap_text(judged, width, width):
@@ -69,14 +69,18 @@ class Verified:
     not_checked: tuple[tuple[str, str], ...] = ()
 
 
-def verdict(outcome: Outcome, passed: int, not_checked: int) -> str:
-    """Return 'ready: 23 passed, 2 warnings, 11 not checked -> next: pipeline run ...'."""
-    found = {severity: sum(one.severity is severity for one in outcome.findings) for severity in Severity}
-    counts = [count(found[Severity.ERROR], "error")] if found[Severity.ERROR] else []
-    counts += [f"{passed} passed", count(found[Severity.WARNING], "warning"), f"{not_checked} not checked"]
+def verdict(outcome: Outcome, passed: int, not_checked: Collection[str]) -> str:
+    """Return 'ready: 23 passed, 2 warnings, 11 not checked -> next: pipeline run ...'.
+
+    A warning that a check was not made counts as not checked. The next step is the hint of the first error.
+    """
+    errors = sum(one.severity is Severity.ERROR for one in outcome.findings)
+    warnings = sum(one.severity is Severity.WARNING and one.check not in not_checked for one in outcome.findings)
+    counts = [count(errors, "error")] if errors else []
+    counts += [f"{passed} passed", count(warnings, "warning"), f"{len(not_checked)} not checked"]
     run = complete_hint("pipeline run", outcome.host, outcome.config, outcome.given)
-    errors = (one.hint for one in outcome.shown_findings if one.severity is Severity.ERROR and one.hint)
-    next_command = run if outcome.ok else next(errors, "")
+    hints = (one.hint for one in outcome.shown_findings if one.severity is Severity.ERROR)
+    next_command = run if outcome.ok else next(hints, "")
     next_step = f"{NEXT_STEP}{next_command}" if next_command else ""
     return f"{'ready' if outcome.ok else 'not ready'}: {', '.join(counts)}{next_step}"
 

@@ -103,7 +103,7 @@ def test_a_venv_is_created_as_configured(setting, wanted):
     assert plan_of(setting) == Plan((resolved(UNFIT),), (wanted,))
 
 
-NO_SUCH_CARD = "cpu: the host has no such card"
+NO_SUCH_CARD = "cpu: the host has no TITAN RTX"
 
 
 @pytest.mark.parametrize(

@@ -198,3 +198,9 @@ def test_SE_22_a_mean_over_all_steps_adds_each_loss_only_a_few_times() -> None:
     means = smooth(Curve("loss", tuple((first + at, Counted(1.5)) for at in range(count))))
     assert means.points[-1] == (first + count - 1, 1.5)
     assert Counted.operations < 10 * count
+
+
+@pytest.mark.parametrize(("first", "last", "ticks"), [(1, 36, 2), (11, 39, 1), (10, 36, 2), (3, 4, 1), (19, 21, 4)])
+def test_an_axis_of_steps_has_two_marks_or_more(first: int, last: int, ticks: int) -> None:
+    marks = step_marks(first, last, ticks)
+    assert len(marks) > 1 and all(first <= mark <= last for mark in marks)

@@ -170,7 +170,7 @@ def shown_verify() -> None:
     )
     outcome = Outcome("verify", ExitCode.PRECISION, "titan", "paper_r64", findings=findings, given=GIVEN)
     screen.closing(outcome)
-    screen.line(verdict(outcome, 23, 11))
+    screen.line(verdict(outcome, 23, [f"check {number}" for number in range(11)]))
 
 
 SHOWN: dict[str, Callable[[], object]] = {

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.messages.outcome import Outcome, StageOutcome, StageState
 from pipeline.stages.fix import describe_made
-from pipeline.verbs.verify import proved_before, verdict
+from pipeline.verbs.verify import NEXT_STEP, proved_before, verdict
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 
@@ -35,7 +35,19 @@ def test_the_verdict_has_the_counts_and_the_next_command(
     code: ExitCode, findings: tuple[Finding, ...], line: str
 ) -> None:
     outcome = Outcome("verify", code, host="titan", config="paper", findings=findings, given=GIVEN)
-    assert verdict(outcome, 23, 11) == line
+    assert verdict(outcome, 23, [f"check {number}" for number in range(11)]) == line
+
+
+def test_a_warning_about_a_check_that_was_not_made_is_counted_once() -> None:
+    findings = (ERROR, Finding.warning("proof", "not checked: the errors must be fixed first"))
+    outcome = Outcome("verify", ExitCode.PRECISION, findings=findings)
+    line = "not ready: 1 error, 0 passed, 0 warnings, 1 not checked -> next: pipeline explain b"
+    assert verdict(outcome, 0, ["proof"]) == line
+
+
+def test_an_error_without_a_hint_is_not_followed_by_the_hint_of_another_error() -> None:
+    findings = (Finding.error("unparsable-source", "train.py has invalid syntax"), ERROR)
+    assert NEXT_STEP not in verdict(Outcome("verify", ExitCode.PRECISION, findings=findings), 0, [])
 
 
 def test_a_project_with_a_valid_proof_needs_no_advice_to_prove_it() -> None:

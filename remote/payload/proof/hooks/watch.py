@@ -232,9 +232,9 @@ class WatchRecorder:
         idle = sorted(names[key] for key in self.untouched)
         lost = self.monitor.applied == LAST_COVERAGE_STEP and adapter_is_idle(names, self.untouched)
         shown = [name for name in idle if is_adapter(name)] or idle
-        message = (
-            f"{len(shown)} trained tensors got no gradient in {self.monitor.applied} steps: {', '.join(shown[:3])}"
-        )
+        more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
+        listed = f"{', '.join(shown[:3])}{more}"
+        message = f"{len(shown)} trained tensors got no gradient in {self.monitor.applied} applied steps: {listed}"
         return [Anomaly("adapter-gradient", "error" if lost else "warning", message, self.attempts)]
 
     def _report_start(self) -> None:
