@@ -8,13 +8,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from posixpath import basename, commonprefix, dirname, splitext
 
 from fixers.frame.target import Target
+from fixers.sources.adapters import is_adapter_config, is_quantised, may_quantise, trains_only_adapters
 from fixers.sources.expressions import tail_of, written
-from fixers.sources.finished_setups import has_optimizer_argument, is_prepared_with_optimizer, is_tested_in_half
+from fixers.sources.finished_setups import (
+    has_optimizer_argument,
+    is_given_to,
+    is_prepared_with_optimizer,
+    is_tested_in_half,
+)
 from fixers.sources.float_models import is_float32
 from fixers.sources.half_models import may_be_half, stays_bfloat16
 from fixers.sources.python import PythonSource
 from fixers.sources.trainer_names import ARGUMENTS, TRAINER
-from fixers.sources.training_setup import Consumer, is_library_trainer
+from fixers.sources.training_setup import Consumer, is_library_trainer, is_model_name
 
 HALVES = frozenset({"half", "float16", "bfloat16"})
 OLD_ARGUMENTS = {
@@ -31,6 +37,12 @@ OLD_IMPORTS = frozenset(
     }
 )
 """Names that transformers 5, and the huggingface_hub that it requires, no longer have."""
+PEFT_CASTS = (0, 12)
+TRL_LOADS_AUTO = TRL_NARROWS = (0, 26)
+TRL_LOADS_FLOAT32 = (0, 27)
+"""The first versions in which PEFT casts adapters to float32 (`autocast_adapter_dtype`), in which TRL casts adapters of
+quantised models to bfloat16 and loads models by name in the dtype of the checkpoint, and in which it loads them in
+float32. An unknown version is assumed to be the newest."""
 LOADS_HALF = re.compile(r"(?:\w+_)?dtype$|load_in_[48]bit$|quantization_config$")
 
 
@@ -47,18 +59,64 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
     owner, call, half_makers = consumer.owner, consumer.call, tuple(imported_of(source, facts.half_models, facts.twins))
     if _is_too_late(source, consumer) or is_tested_in_half(source, owner, call):
         return False
-    if is_float32(source, owner, call, half_makers, speech=not target.code_facts.traits.half_speech) or _is_of_unsloth(
-        source, owner
-    ):
+    if is_given_to(source, consumer, tuple(imported_of(source, facts.engines, facts.twins))):
+        return False
+    if _is_of_unsloth(source, owner):
         return False
     if stays_bfloat16(source, owner) and not target.started:
         return False
     if not owner and not consumer.trainer and not _names_half(source, half_makers):
         return False
-    loads_float32 = loads_in_float32(source, target)
-    if not owner or (_is_of_library(source, consumer) and not loads_float32):
+    if not owner:
+        return not (consumer.trainer and _builds_float32(source, consumer, target))
+    return _may_be_half(source, consumer, owner, target)
+
+
+def _may_be_half(source: PythonSource, consumer: Consumer, owner: str, target: Target) -> bool:
+    """Return True if the model `owner`, which the optimizer or the trainer gets, may be half precision."""
+    facts, call, loads_float32 = target.code_facts, consumer.call, loads_in_float32(source, target)
+    half_makers = tuple(imported_of(source, facts.half_models, facts.twins))
+    if is_float32(source, owner, call, half_makers, speech=not facts.traits.half_speech):
+        return False
+    if _is_of_library(source, consumer) and not loads_float32:
         return True
     return may_be_half(source, owner, call, half_makers, loads_float32=loads_float32)
+
+
+def adapters_are_float32(source: PythonSource, owner: str, target: Target) -> bool:
+    """Return True if PEFT creates float32 adapters for the model, and the file trains no other weights of it.
+
+    Since version 0.12, PEFT casts adapters to float32. Older versions create them in the dtype of the layer, if it is a
+    floating-point dtype: the layers of a quantised model are integers.
+    """
+    casts = target.at_least("peft", PEFT_CASTS) is not False
+    return trains_only_adapters(source) and (casts or is_quantised(source, owner))
+
+
+def _builds_float32(source: PythonSource, consumer: Consumer, target: Target) -> bool:
+    """Return True if a trainer that loads the model by name, or adds adapters to it, trains float32 weights."""
+    options = {each.arg: each.value for each in consumer.call.keywords if each.arg}
+    model = options.get("model") or next(iter(consumer.call.args), None)
+    is_of_trl = (source.names.meaning(consumer.call.func) or "").startswith("trl.")
+    if model is None or not is_of_trl:
+        return False
+    if may_quantise(source) and target.at_least("trl", TRL_NARROWS) is not False:
+        return False
+    if is_model_name(source, model):
+        return b"model_init_kwargs" not in source.data and _loads_name_in_float32(source, target)
+    owner, config = written(source, model), options.get("peft_config")
+    if not owner:
+        return False
+    if config is not None and is_adapter_config(source, config) and adapters_are_float32(source, owner, target):
+        return True
+    return not _may_be_half(source, consumer, owner, target)
+
+
+def _loads_name_in_float32(source: PythonSource, target: Target) -> bool:
+    """Return True if TRL loads a model by name in float32: by its own default, or by that of transformers."""
+    if target.at_least("trl", TRL_LOADS_FLOAT32) is not False:
+        return True
+    return not target.at_least("trl", TRL_LOADS_AUTO) and loads_in_float32(source, target)
 
 
 def loads_in_float32(source: PythonSource, target: Target) -> bool:

@@ -13,12 +13,19 @@ What it does
     (also by `TrainingArguments(fsdp=...)`) stores frozen and trainable parameters in one tensor, so all parameters
     become float32. With `mixed_precision: fp16`, FSDP still computes in float16.
 
+    Adapters of PEFT are float32 already if PEFT is version 0.12 or newer, which casts them, or if each load of the base
+    model is in 4 or 8 bits. They are cast only if the file also trains weights of the base model (`modules_to_save`),
+    or if TRL 0.26 or newer may cast adapters of a quantised model to bfloat16. TRL loads a model by name in half
+    precision only in version 0.26, or with `model_init_kwargs`. Versions are those of the host, or else those that the
+    requirements or the notebook pin; an unknown version is assumed to be the newest.
+
     Not changed: float32 models that are never cast, models that are loaded without a dtype in a file that only runs
     with transformers 4, models that are cast only to bfloat16 or only for an evaluation after the training, models of
     unsloth, models that a project's trainer gets together with an optimizer, models that are only saved or tested, and
     models in files that get no other change, unless a setting of the program selects float16. DeepSpeed keeps float32
-    copies, so a model is not changed if the file imports DeepSpeed's `initialize`, or if every command, document and
-    config that starts the script uses it. If only some do, the loop skips parameters that ZeRO 3 has partitioned.
+    copies, so a model is not changed if the file imports DeepSpeed's `initialize`, if the project's own code passes the
+    model and its optimizer only to DeepSpeed's engine, or if every command, document and config that starts the script
+    uses DeepSpeed. If only some do, the loop skips parameters that ZeRO 3 has partitioned.
 
 Why
     A GradScaler refuses to unscale float16 gradients: `Attempting to unscale FP16 gradients.` Replacing bfloat16 with
@@ -49,14 +56,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fixers.code.draft import Draft
-from fixers.code.float32_need import imported_of, needs_float32
+from fixers.code.float32_need import adapters_are_float32, imported_of, needs_float32
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.expressions import tail_of
-from fixers.sources.float_casts import adapters_keep_float32, is_cast
+from fixers.sources.float_casts import ADAPTERS, is_cast, is_cast_before
 from fixers.sources.later_casts import is_called_later, is_cast_again
 from fixers.sources.lines import holds_any, lines_with
 from fixers.sources.model_wraps import before_wrap, calls_in, flattening, shards_by_arguments
@@ -122,7 +129,7 @@ EACH = ("parameter", "trainable_parameter", "trained_parameter")
 
 @dataclass(frozen=True)
 class _Project:
-    """`casters`: the project's functions in other files that cast to float32. `lines`: the lines to insert."""
+    """`casters`: functions in other files after which trainable weights are float32. `lines`: the lines to insert."""
 
     casters: tuple[str, ...]
     lines: tuple[str, ...]
@@ -147,10 +154,12 @@ def _rewrite(source: Source, target: Target) -> Rewrite:
     draft = Draft(source.python, name)
     traits = target.code_facts.traits
     lines = UNPARTITIONED if traits.may_use_deepspeed else TRAINABLES
-    project = _Project(tuple(imported_of(draft.source, traits.float_casters, target.code_facts.twins)), lines)
+    casters = tuple(imported_of(draft.source, traits.float_casters, target.code_facts.twins))
+    project = _Project(casters, lines)
     for group in _groups(draft.source):
         if needs_float32(draft.source, group[0], target):
-            _cast(draft, group, project)
+            float32 = adapters_are_float32(draft.source, group[0].owner, target)
+            _cast(draft, group, replace(project, casters=(*casters, ADAPTERS)) if float32 else project)
     return Rewrite(_joined(draft.edits), tuple(draft.findings))
 
 
@@ -184,17 +193,22 @@ def _cast(draft: Draft, group: tuple[Consumer, ...], project: _Project) -> None:
 def _cast_before(draft: Draft, consumer: Consumer, statement: ast.stmt, project: _Project) -> None:
     python = draft.source
     place, owner = before_wrap(python, statement, consumer.owner)
-    if _is_done(python, place, owner, project):
+    flattened = _flattened(python, consumer, place, owner)
+    casters = [each for each in project.casters if each != ADAPTERS or not flattened]
+    if is_cast_before(python, place, owner, casters):
         return
     if b"FSDPStrategy" in python.text and any(is_fabric_setup(python, call) for call in calls_in(place)):
         draft.warn(place, SHARDED_BY_FABRIC, hint=CAST_BY_HAND)
         return
-    flattened = flattening(python, place, owner)
-    if consumer.trainer and not flattened and shards_by_arguments(python):
-        flattened = [place]
     casts = [*([(place, project.lines)] if place not in flattened else []), *((flat, ALL) for flat in flattened)]
     for at, template in casts:
         _add(draft, consumer, python.insert_before(at, _lines(python, at, owner, template), WHY))
+
+
+def _flattened(python: PythonSource, consumer: Consumer, place: ast.stmt, owner: str) -> list[ast.stmt]:
+    """Return the statements before which all parameters are cast, because FSDP stores them in one tensor."""
+    flattened = flattening(python, place, owner)
+    return [place] if consumer.trainer and not flattened and shards_by_arguments(python) else flattened
 
 
 def _add(draft: Draft, consumer: Consumer, edit: Edit | None) -> None:
@@ -266,21 +280,6 @@ def _common_statement(python: PythonSource, statements: list[ast.stmt]) -> ast.s
 
 def _is_elif(python: PythonSource, statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and python.segment(statement).startswith("elif")
-
-
-def _is_done(python: PythonSource, place: ast.stmt, owner: str, project: _Project) -> bool:
-    """Return True if the model is cast before the statement and the dtype does not change after the cast."""
-    block = block_of(python, place)
-    above = python.names.parent(place)
-    for earlier in reversed(block[: block.index(place)]):
-        if is_cast(python, earlier, owner, project.casters):
-            return True
-        changing = [call for call in calls_in(earlier) if changes_dtype(python, call, owner)]
-        if changing and not adapters_keep_float32(python, changing, block[: block.index(earlier)], owner):
-            return False
-    if isinstance(above, ast.stmt) and not isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return _is_done(python, above, owner, project)
-    return False
 
 
 def _lines(python: PythonSource, place: ast.stmt, owner: str, template: tuple[str, ...]) -> tuple[str, ...]:

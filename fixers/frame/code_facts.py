@@ -56,6 +56,7 @@ class CodeFacts:
     `float16_only`: autocast dtypes that are float16 in every assignment of the project.
     `unselected`: FSDP policies that no code selects on a card without bfloat16.
     `deepspeed_only`: modules that run only under DeepSpeed.
+    `engines`: `path:name` of functions and classes that train with DeepSpeed's engine.
     `on_machines`: files that select a device by rank and run on several machines, because commands or a config start
     their scripts there. `in_processes`: files with a `device_map` that run in several processes, likewise. None if the
     commands of the project were not read.
@@ -80,6 +81,7 @@ class CodeFacts:
     float16_only: tuple[str, ...] = ()
     unselected: tuple[str, ...] = ()
     deepspeed_only: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ()
     on_machines: tuple[str, ...] | None = None
     in_processes: tuple[str, ...] | None = None
     uncalled: tuple[str, ...] = ()

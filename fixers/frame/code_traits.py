@@ -14,7 +14,7 @@ from fixers.sources.file_roles import SCALES
 from fixers.sources.flash_imports import lines_that_need_flash
 from fixers.sources.flash_only import SPLITS_SEQUENCES, FlashOnly
 from fixers.sources.flash_requirements import find_broken
-from fixers.sources.function_roles import float_casters_in, freezes, optimizes, trains_parts, unscalers_in
+from fixers.sources.function_roles import engines_in, float_casters_in, freezes, optimizes, trains_parts, unscalers_in
 from fixers.sources.launched import Launched, launched_in
 from fixers.sources.lines import holds, holds_any, lines_with
 from fixers.sources.python import TREES
@@ -83,6 +83,7 @@ class Traits:
     `needs_flash`: lines that need FlashAttention at import. `float_casters`: `path:name` of functions that cast
     trainable parameters to float32. `half_speech`: a file names a speech checkpoint in half precision. `accelerate`:
     configs of Accelerate, each with its distributed type. `unscalers`: functions that unscale gradients.
+    `engines`: `path:name` of functions and classes that create DeepSpeed's engine.
     `trains_parts`: the project freezes parameters or names adapters. `optimizes`: the code names optimizers or
     trainers. `settled_switches`: switches of FlashAttention that select another attention after the plan.
     `unused_defaults`: settings of FlashAttention whose default has no effect.
@@ -111,6 +112,7 @@ class Traits:
     half_speech: bool = False
     accelerate: tuple[tuple[str, str], ...] = ()
     unscalers: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ()
     trains_parts: bool = False
     optimizes: bool = False
     settled_switches: tuple[str, ...] = ()
@@ -201,6 +203,7 @@ def traits_of(path: str, source: bytes) -> Traits:
         float_casters=tuple(f"{path}:{each}" for each in float_casters_in(source)),
         half_speech=holds_any(source, HALF_SPEECH),
         unscalers=tuple(unscalers_in(source)),
+        engines=tuple(f"{path}:{each}" for each in engines_in(source)),
         trains_parts=trains_parts(source),
         optimizes=optimizes(source),
     )

@@ -30,6 +30,7 @@ BOUND = 999
 """The last number of the newest version below an upper bound: `<5` allows 4.999."""
 NEWEST_TRANSFORMERS = (("huggingface-hub", (1,), f"4.{BOUND}"), ("torch", (2,), f"4.47.{BOUND}"))
 """The newest transformers version for an older package: transformers 5 requires huggingface-hub 1.0, 4.48 torch 2.0."""
+INSTALLED = re.compile(rb"(?<![\w.-])([A-Za-z][\w.-]*)(?:\[[\w, -]*\])?==(\d+(?:\.\d+)+)")
 POETRY_EXACT = re.compile(r"\d[\d.]*$")
 
 
@@ -195,6 +196,11 @@ def _precedence(path: str) -> int | None:
     return 10 if READMES.match(called) else None
 
 
+def installed_in(notebook: bytes) -> dict[str, str]:
+    """Return the exact versions that a notebook installs: `!pip install "peft==0.8.2"`."""
+    return _agreed(INSTALLED.findall(notebook)) if b"pip install" in notebook else {}
+
+
 def _pins_in(tree: Tree, path: str) -> dict[str, str]:
     try:
         text = tree.read(path).decode("utf-8", "replace")
@@ -208,10 +214,15 @@ def _pins_in(tree: Tree, path: str) -> dict[str, str]:
 
 def _of_readme(text: str) -> dict[str, str]:
     """Return the exact versions in a README. Packages with several versions are ignored."""
+    return _agreed((package.encode(), version.encode()) for package, version in EXACT.findall(text))
+
+
+def _agreed(versions: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return the version of each package that is named with one version only."""
     found: dict[str, set[str]] = {}
-    for package, version in EXACT.findall(text):
-        found.setdefault(package.lower().replace("_", "-"), set()).add(version)
-    return {package: min(versions) for package, versions in found.items() if len(versions) == 1}
+    for package, version in versions:
+        found.setdefault(package.decode().lower().replace("_", "-"), set()).add(version.decode())
+    return {package: min(each) for package, each in found.items() if len(each) == 1}
 
 
 def _of_pyproject(text: str) -> Iterator[str]:

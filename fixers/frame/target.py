@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fixers.frame.code_facts import CodeFacts
-from fixers.frame.pins import nearest_pins
+from fixers.frame.pins import installed_in, nearest_pins
 from remote.protocol.machine import Gpu
 
 
@@ -18,7 +18,7 @@ class Target:
 
     `packages`: installed or pinned versions by package. `settings`: the config's `fixers:` entries. `code_facts`: facts
     about the project's Python code. `started`: files that the config's command names. `pins`: for the
-    files below each folder, the newest allowed version of each package.
+    files below each folder, the newest allowed version of each package. `on_host`: `packages` are those of a host.
     """
 
     card: Gpu | None = None
@@ -27,11 +27,17 @@ class Target:
     code_facts: CodeFacts = field(default_factory=CodeFacts)
     started: tuple[str, ...] = ()
     pins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    on_host: bool = False
 
-    def at(self, path: str) -> Target:
-        """Return the target for one file, with the package versions that the nearest requirements file allows."""
-        nearest = nearest_pins(self.pins, path)
-        return replace(self, packages={**self.packages, **nearest}) if nearest else self
+    def at(self, path: str, data: bytes = b"") -> Target:
+        """Return the target for one file, with the package versions that the nearest requirements file allows.
+
+        `data`: the content of the file. The versions that a notebook itself installs take precedence.
+        """
+        pins = nearest_pins(self.pins, path)
+        if path.endswith(".ipynb") and not self.on_host:
+            pins |= installed_in(data)
+        return replace(self, packages={**self.packages, **pins}) if pins else self
 
     def below(self, capability: tuple[int, int]) -> bool:
         """Return True if the card is known and its compute capability is below `capability`."""

@@ -14,10 +14,11 @@ def target_of(site: Site) -> Target:
     """Return the target. Without a host, the package versions are the newest versions that the project's pins allow."""
     packages: Mapping[str, str] = site.survey.interpreter.packages if site.survey is not None else {}
     pins: dict[str, dict[str, str]] = {}
+    on_host = bool(packages)
     if not packages:
         pins = pins_by_folder(site.tree)
         packages = project_pins(pins)
-    return Target(site.gpu, packages, site.settings, started=started_by(site), pins=pins)
+    return Target(site.gpu, packages, site.settings, started=started_by(site), pins=pins, on_host=on_host)
 
 
 def started_by(site: Site) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
         return FileOutcome(skipped=(SkippedPlace(path, outside),) if names_precision else ())
     try:
         source = Source(path, data)
-        target = target.at(path)
+        target = target.at(path, data)
         fixed, change, findings, left = _compose(source, fixers, target)
         findings += tuple(_unparsable(path, part.message, part.line) for part in source.unread)
         if change is not None:

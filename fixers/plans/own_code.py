@@ -19,15 +19,16 @@ from fixers.plans.plan_cache import Digested, PlanCache, code_digest, sparse
 from fixers.sources.copied_libraries import library_copies
 from fixers.sources.file_roles import imported_names
 from fixers.sources.flash_defaults import relied_on
+from fixers.sources.function_roles import engines_in
 from fixers.sources.launched import SEVERAL, Launched
 from fixers.sources.readers.find import is_test
 from remote.protocol.values import decode
 
 IMPORTS, USES, SHARED, DEEPSPEED, DEFAULTS = "*", "* uses", "* shared", "* deepspeed", "* defaults"
-MACHINES = "* machines"
+MACHINES, ENGINES = "* machines", "* engines"
 """Keys of cached facts that depend on several files: scripts that no file imports, uses of FSDP policies, shared files,
-modules that run only with DeepSpeed, defaults on which calls rely, and modules that run on several machines or in
-several processes."""
+modules that run only with DeepSpeed, defaults on which calls rely, modules that run on several machines or in several
+processes, and trainers that use DeepSpeed's engine."""
 
 
 def read_code_facts(tree: Tree, files: Sequence[FileFacts], started: Sequence[str] = ()) -> CodeFacts:
@@ -51,6 +52,9 @@ def read_code_facts(tree: Tree, files: Sequence[FileFacts], started: Sequence[st
     if own.flash_defaults:
         relied = several.judge(DEFAULTS, several.modules, partial(_relied, own.flash_defaults)).flash_defaults
         own = replace(own, flash_defaults=relied)
+    if own.traits.engines:
+        engines = several.judge(ENGINES, several.modules, partial(_engines, own.traits.engines)).engines
+        own = replace(own, engines=engines)
     own = _with_commands(several, replace(own, twins=_twins(several.modules, own)))
     own = _with_processes(several, own, files, started)
     several.save()
@@ -59,7 +63,8 @@ def read_code_facts(tree: Tree, files: Sequence[FileFacts], started: Sequence[st
 
 def _twins(modules: Sequence[str], own: CodeFacts) -> tuple[str, ...]:
     """Return the modules with the name of a module that creates half-precision models or casts to float32."""
-    paths = (each.rpartition(":")[0] for each in (*own.half_models, *own.traits.float_casters))
+    named = (*own.half_models, *own.traits.float_casters, *own.engines)
+    paths = (each.rpartition(":")[0] for each in named)
     names = {basename(path) for path in paths} - {"__init__.py"}
     return tuple(path for path in modules if basename(path) in names)
 
@@ -132,6 +137,25 @@ def _deepspeed_only(traits: Traits, untrained: tuple[str, ...], tree: Tree, path
     return CodeFacts(
         deepspeed_only=deepspeed_only(tree, traits.launched, untrained, modules, traits.accelerate),
     )
+
+
+def _engines(created: Sequence[str], tree: Tree, modules: Sequence[str]) -> CodeFacts:
+    """Return the functions and classes that create DeepSpeed's engine, and those that use them, as `path:name`.
+
+    A name that several modules define is ignored.
+    """
+    texts: dict[str, bytes] = {}
+    for path in modules:
+        with suppress(OSError):
+            texts[path] = tree.read(path)
+    found, new = set(created), set(created)
+    while new:
+        names = {each.rpartition(":")[2] for each in new}
+        names -= {name for name in names if sum(each.endswith(f":{name}") for each in found) > 1}
+        using = {path: text for path, text in texts.items() if any(name.encode() in text for name in names)}
+        new = {f"{path}:{each}" for path, text in using.items() for each in engines_in(text, names)} - found
+        found |= new
+    return CodeFacts(engines=tuple(sorted(found)))
 
 
 def _started_by(launched: Sequence[Launched], started: Sequence[str], tree: Tree, paths: Sequence[str]) -> CodeFacts:

@@ -246,5 +246,5 @@ def _half(
     for path in (module.path for module in program.modules if module.trains):
         with suppress(OSError, Unparsable):
             source = Source(path, changes[path].after if path in changes else read(path))
-            if may_train_half(source, target.at(path)):
+            if may_train_half(source, target.at(path, source.data)):
                 yield Doubt("weights that it trains may be float16, and are not cast to float32", path)

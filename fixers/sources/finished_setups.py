@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from fixers.sources.expressions import tail_of, written
+from fixers.sources.expressions import tail_of, values_of, written
 from fixers.sources.names import FUNCTIONS
 from fixers.sources.python import PythonSource
+from fixers.sources.training_setup import Consumer
 
 OPTIMIZER = re.compile(r"(?:\w*_)?optim(?:izer)?s?$")
 ENGINES = frozenset({"prepare", "initialize"})
@@ -19,6 +20,18 @@ def has_optimizer_argument(call: ast.Call) -> bool:
     """Return True if an existing optimizer is passed to the call: `MyTrainer(model=model, optim=optim)`."""
     given = (each for each in call.keywords if OPTIMIZER.match(each.arg or ""))
     return any(not isinstance(each.value, (ast.Constant, ast.JoinedStr)) for each in given)
+
+
+def is_given_to(source: PythonSource, consumer: Consumer, names: Collection[str]) -> bool:
+    """Return True if the model and its optimizer are arguments of one of these classes or functions."""
+    statement = consumer.statement
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    optimizers = {written(source, each) for each in targets} - {""}
+    for call in source.names.of_type(ast.Call) if names and optimizers and not consumer.trainer else ():
+        given = {written(source, each) for each in (*call.args, *values_of(call))}
+        if tail_of(call) in names and consumer.owner in given and optimizers & given:
+            return True
+    return False
 
 
 def is_prepared_with_optimizer(source: PythonSource, owner: str, at: ast.AST) -> bool:

@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterator
 
 from fixers.sources.expressions import tail_of, values_of, written
 from fixers.sources.model_wraps import calls_in
+from fixers.sources.names import FUNCTIONS
 from fixers.sources.optimized_models import makes_float32
 from fixers.sources.python import PythonSource
-from fixers.sources.training_setup import changes_dtype, mentions
+from fixers.sources.training_setup import block_of, changes_dtype, mentions
 
 MODULES = frozenset({"modules", "named_modules", "children", "named_children"})
 CASTERS = re.compile(
@@ -18,6 +19,9 @@ CASTERS = re.compile(
     r"|_*cast_\w*(?:float32|fp32)\w*|\w+_to_(?:float32|fp32)"
 )
 """Matches functions of libraries or other files that cast trainable parameters to float32."""
+ADAPTERS = "peft.get_peft_model"
+"""Among the casting functions: PEFT creates adapters in float32."""
+TRAINED_PART = re.compile(r"prefix|prompt|adapter|lora|projector|connector|resampler|qformer", re.IGNORECASE)
 PREPARES = re.compile(r"prepare_model_for_(?:kbit|int8)_training")
 LOADS_ADAPTER = re.compile(r"peft\.(?:\w+\.)*(?:Auto)?PeftModel\w*\.from_pretrained")
 ABOUT_PRECISION = re.compile(r"fp16|float16|half|precision|dtype|bf16|[48]_?bit|int[48]|quanti[sz]", re.IGNORECASE)
@@ -37,7 +41,9 @@ def is_cast(source: PythonSource, statement: ast.stmt, owner: str, casters: Coll
     call = getattr(statement, "value", None)
     if not isinstance(call, ast.Call):
         return False
-    if isinstance(call.func, ast.Attribute) and written(source, call.func.value) == owner:
+    if ADAPTERS in casters and _makes_float32_adapter(source, call) and _concerns(source, statement, call, owner):
+        return True
+    if isinstance(call.func, ast.Attribute) and _is_trained_part(written(source, call.func.value), owner):
         return makes_float32(source, call)
     given = [*call.args, *values_of(call)]
     if not mentions(source, given, owner) and not any(_is_list_with(source, each, owner) for each in given):
@@ -47,7 +53,22 @@ def is_cast(source: PythonSource, statement: ast.stmt, owner: str, casters: Coll
     return tail_of(call) in casters or tail_of(call) in _casting_functions(source)
 
 
-def adapters_keep_float32(source: PythonSource, changing: list[ast.Call], before: list[ast.stmt], owner: str) -> bool:
+def is_cast_before(source: PythonSource, place: ast.stmt, owner: str, casters: Collection[str]) -> bool:
+    """Return True if the model is cast before the statement and the dtype does not change after the cast."""
+    block = block_of(source, place)
+    above = source.names.parent(place)
+    for earlier in reversed(block[: block.index(place)]):
+        if is_cast(source, earlier, owner, casters):
+            return True
+        changing = [call for call in calls_in(earlier) if changes_dtype(source, call, owner)]
+        if changing and not _adapters_keep_float32(source, changing, block[: block.index(earlier)], owner):
+            return False
+    if isinstance(above, ast.stmt) and not isinstance(above, (*FUNCTIONS, ast.ClassDef)):
+        return is_cast_before(source, above, owner, casters)
+    return False
+
+
+def _adapters_keep_float32(source: PythonSource, changing: list[ast.Call], before: list[ast.stmt], owner: str) -> bool:
     """Return True if PEFT casts the adapters to float32, and `prepare_model_for_*_training` casts the other weights."""
     if not all(_makes_float32_adapter(source, call) for call in changing):
         return False
@@ -60,7 +81,21 @@ def _makes_float32_adapter(source: PythonSource, call: ast.Call) -> bool:
     """Return True if PEFT creates or loads an adapter and casts it to float32, which is its default."""
     if any(each.arg in ("autocast_adapter_dtype", None) for each in call.keywords):
         return False
-    return tail_of(call) == "get_peft_model" or bool(LOADS_ADAPTER.fullmatch(source.names.meaning(call.func) or ""))
+    meaning = source.names.meaning(call.func) or ""
+    if tail_of(call) == "get_peft_model":
+        return isinstance(call.func, ast.Name) or meaning.startswith("peft.")
+    return bool(LOADS_ADAPTER.fullmatch(meaning))
+
+
+def _is_trained_part(name: str, owner: str) -> bool:
+    """Return True for the model, and for a part such as `model.prefix_encoder` that is added to it to be trained."""
+    return name == owner or (name.startswith(f"{owner}.") and TRAINED_PART.search(name.rpartition(".")[2]) is not None)
+
+
+def _concerns(source: PythonSource, statement: ast.stmt, call: ast.Call, owner: str) -> bool:
+    """Return True if the call changes the model, or if its result is assigned to the model."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return mentions(source, [*call.args, *values_of(call)], owner) or owner in (written(source, e) for e in targets)
 
 
 def _is_assigned_cast(source: PythonSource, statement: ast.stmt, owner: str) -> bool:
@@ -77,7 +112,8 @@ def _is_cast_branch(source: PythonSource, branch: ast.If, owner: str, casters: C
         return True
     if not ABOUT_PRECISION.search(source.segment(branch.test)):
         return False
-    return any(is_cast(source, each, owner, casters) for block in (branch.body, branch.orelse) for each in block)
+    others = [each for each in casters if each != ADAPTERS]
+    return any(is_cast(source, each, owner, others) for block in (branch.body, branch.orelse) for each in block)
 
 
 def _ends_float32(source: PythonSource, block: list[ast.stmt], owner: str, casters: Collection[str]) -> bool:

@@ -8,16 +8,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
+from fixers.sources.adapters import loads_adapter
 from fixers.sources.expressions import tail_of, values_of, written
 from fixers.sources.later_casts import is_trained
 from fixers.sources.names import FUNCTIONS, Scope
 from fixers.sources.python import PythonSource
 
 KEEPS = frozenset({"to", "cuda", "cpu", "train", "eval", "requires_grad_", "compile", "get_peft_model", "DDP", "apply"})
-WRAPS_OR_UNWRAPS = frozenset(
-    {"DistributedDataParallel", "prepare_model", "unwrap_model", "extract_model_from_parallel"}
-)
-MAY_BE_HALF = re.compile(rb"set_default_|assign=|load_adapter|autocast_adapter_dtype|PeftModel")
+WRAPS_OR_UNWRAPS = {"DistributedDataParallel", "prepare_model", "unwrap_model", "extract_model_from_parallel"}
+MAY_BE_HALF = re.compile(rb"set_default_|assign=|autocast_adapter_dtype")
 CASTS = frozenset({"half", "bfloat16", "type"})
 NAMES_MODULE = re.compile(
     r"(?!(?:d|n|num|dim|max|min|size)_)(?:\w+_)?(?:model|net|module|m|layer|encoder|decoder|transformer)s?$"
@@ -44,7 +43,7 @@ def is_float32(
     `half_models`: classes that cast their models to half precision. `speech`: the project names no speech checkpoint in
     half precision.
     """
-    if not owner or MAY_BE_HALF.search(source.data) or is_cast_anywhere(source, owner):
+    if not owner or MAY_BE_HALF.search(source.data) or loads_adapter(source, at) or is_cast_anywhere(source, owner):
         return False
     search = FloatSearch(scope_of(source, owner, at), half_models, speech=speech)
     return _is_checked(source, owner) or _is_created_in_float32(source, owner, search)
@@ -79,7 +78,7 @@ def _is_created_in_float32(source: PythonSource, owner: str, search: FloatSearch
     if owner in search.visited:
         return False
     search = replace(search, visited=search.visited | {owner})
-    given = list(_assigned_values(source, owner, search.scope))
+    given = _assigned_values(source, owner, search.scope)
     made = [value for value in given if not preserves_model(source, value, owner)]
     return bool(made) and all(_is_float32_value(source, value, search) for value in made)
 
@@ -191,9 +190,9 @@ def _find_stored(source: PythonSource) -> defaultdict[str, list[ast.expr]]:
 
 
 def preserves_model(source: PythonSource, value: ast.expr | None, owner: str) -> bool:
-    """Return True if the value is the model `owner`: unchanged, moved, wrapped, or with a float32 adapter from PEFT."""
-    if value is None or not isinstance(value, ast.Call):
-        return value is not None and written(source, value) == owner
+    """Return True for None and for the model `owner`: unchanged, moved, wrapped, or with a float32 adapter."""
+    if not isinstance(value, ast.Call):
+        return value is not None and (written(source, value) == owner or ast.unparse(value) == "None")
     if tail_of(value) not in KEEPS | WRAPS_OR_UNWRAPS:
         return False
     inner = value.args[:1] if value.args else []

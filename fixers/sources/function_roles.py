@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from fixers.sources.lines import holds, holds_any
 
 CASTS_DATA = re.compile(rb"\.data[ \t]*=[^\n]*(?:\.float\(\)|\.to\([^\n)]*float32)")
 UNSCALES = re.compile(rb"\.unscale_?\w*\(")
 FUNCTION = re.compile(rb"^[ \t]*def[ ]+(\w+)\((.*?)(?=^[ \t]*(?:def|class)[ ]|\Z)", re.MULTILINE | re.DOTALL)
+ENGINE = re.compile(rb"\bdeepspeed\.initialize\(|(?<![\w.])(?<!class )(?:DeepSpeed(?:Hybrid)?|Pipeline)Engine\(")
+TOP_LEVEL = re.compile(
+    rb"^(?:class|(?:async[ ]+)?def)[ ]+(\w+)(.*?)(?=^(?:class|def|async[ ]+def|@)|\Z)", re.MULTILINE | re.DOTALL
+)
+TRAINS_OTHERWISE = re.compile(
+    rb"GradScaler|DistributedDataParallel|\bDDP\(|FullyShardedDataParallel|\bFSDP\(|\.backward\(\)"
+)
 FREEZES = re.compile(rb"requires_grad_\(\s*False|requires_grad[ ]*=[ ]*False|get_peft_model")
 FREEZING = (b"requires_grad", b"get_peft_model")
 ADAPTERS = (b"peft", b"get_peft_config", b"LoraConfig", b"add_adapter", b"lora_r", b"use_lora", b"finetuning_type")
@@ -26,6 +33,20 @@ def unscalers_in(source: bytes) -> Iterator[str]:
     """Yield the functions that unscale gradients."""
     if holds(source, b"unscale"):
         yield from (name for name, body in _functions(source) if UNSCALES.search(body))
+
+
+def engines_in(source: bytes, known: Collection[str] = ()) -> Iterator[str]:
+    """Yield the functions and classes that create DeepSpeed's engine, or that use functions or classes in `known`.
+
+    Code that may train without the engine is ignored: it has a loss scaler, another wrapper or a backward pass.
+    """
+    if not known and not holds(source, b"deepspeed"):
+        return
+    names = b"|".join(each.encode() for each in known)
+    uses = re.compile(rb"(?<![\w.])(?<!def )(?<!class )(?:" + names + rb")\(") if known else ENGINE
+    for name, body in TOP_LEVEL.findall(source):
+        if uses.search(body) and not TRAINS_OTHERWISE.search(body):
+            yield name.decode("ascii", "ignore")
 
 
 def freezes(source: bytes) -> bool:

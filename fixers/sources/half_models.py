@@ -7,6 +7,7 @@ import builtins
 import re
 from collections.abc import Collection, Iterator
 
+from fixers.sources.adapters import loads_adapter
 from fixers.sources.expressions import is_path, tail_of, written
 from fixers.sources.float_models import (
     CASTS,
@@ -43,7 +44,7 @@ def may_be_half(
     `half_makers`: the project's classes and functions that load or cast a model in half precision. `loads_float32`: the
     library loads in float32 by default. A model whose name the file does not define may be half precision.
     """
-    if MAY_BE_HALF.search(source.data) or is_cast_anywhere(source, owner):
+    if MAY_BE_HALF.search(source.data) or loads_adapter(source, at) or is_cast_anywhere(source, owner):
         return True
     return Search(source, half_makers, loads_float32).of_name(owner, at)
 

@@ -178,12 +178,24 @@ def _model_of_trainer(source: PythonSource, call: ast.Call) -> str:
 
 def _is_model(source: PythonSource, node: ast.expr) -> bool:
     """Return True for a variable that contains a model, and False for a variable that contains the name of a model."""
-    if not is_path(node) or NAME_OF_MODEL.search(written(source, node)):
+    if not is_path(node) or is_model_name(source, node):
         return False
-    if isinstance(node, ast.Attribute):
-        return written(source, node).startswith("self.") or node.attr.endswith("model")
-    assigned = list(assigned_before(source, node, written(source, node)))
-    return not any(isinstance(value, (ast.Constant, ast.JoinedStr)) for value in assigned)
+    return (
+        not isinstance(node, ast.Attribute) or written(source, node).startswith("self.") or node.attr.endswith("model")
+    )
+
+
+def is_model_name(source: PythonSource, node: ast.expr) -> bool:
+    """Return True for a string, and for a variable that contains the name of a model."""
+    if _is_text(node) or (is_path(node) and NAME_OF_MODEL.search(written(source, node))):
+        return True
+    if not isinstance(node, ast.Name):
+        return False
+    return any(_is_text(value) for value in assigned_before(source, node, node.id))
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def _is_of_torch(source: PythonSource, call: ast.Call) -> bool:

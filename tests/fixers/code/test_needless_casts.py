@@ -9,6 +9,7 @@ from fixers.frame.target import Target
 from fixers.plans.file_plan import plan_file
 from tests.fixers.casebook import TITAN_RTX
 
+OLD_PEFT = {"peft": "0.11.1"}
 HEAD = """import torch
 from accelerate import Accelerator
 from diffusers import UNet2DConditionModel, ControlNetModel
@@ -163,7 +164,7 @@ def test_a_float32_model_gets_no_cast(code: str) -> None:
 
 @pytest.mark.parametrize("code", CAST.values(), ids=CAST.keys())
 def test_a_model_that_may_be_half_is_still_cast(code: str) -> None:
-    assert "parameter.data.float()" in planned(code)
+    assert "parameter.data.float()" in planned(code, OLD_PEFT)
 
 
 SAVES = """if args.save_dtype == "fp16":
@@ -190,8 +191,8 @@ def test_a_cast_after_the_training_is_not_undone(after: str, casts: int) -> None
     assert planned(HALF + TAKES + after).count("parameter.data = ") == casts
 
 
-def planned(code: str) -> str:
-    outcome = plan_file("train.py", (HEAD + code).encode(), [trainable_fp32], Target(TITAN_RTX))
+def planned(code: str, packages: dict[str, str] | None = None) -> str:
+    outcome = plan_file("train.py", (HEAD + code).encode(), [trainable_fp32], Target(TITAN_RTX, packages or {}))
     return outcome.change.after.decode() if outcome.change else HEAD + code
 
 
@@ -218,7 +219,7 @@ else:
 )
 def test_adapters_of_a_prepared_model_are_float32_already(more: str, options: str, after: str, casts: int) -> None:
     code = PREPARED.format(more=more, options=options) + after + TAKES
-    assert planned(code).count("parameter.data = ") == casts
+    assert planned(code, OLD_PEFT).count("parameter.data = ") == casts
 
 
 @pytest.mark.parametrize(
@@ -227,12 +228,12 @@ def test_adapters_of_a_prepared_model_are_float32_already(more: str, options: st
 def test_a_model_that_is_prepared_where_it_is_quantised_is_float32_already(test: str, casts: int) -> None:
     line = "model = prepare_model_for_kbit_training(model)"
     code = PREPARED.format(more="", options="").replace(line, f"if {test}:\n    {line}")
-    assert planned(code + TAKES).count("parameter.data = ") == casts
+    assert planned(code + TAKES, OLD_PEFT).count("parameter.data = ") == casts
 
 
 def test_a_model_that_is_not_prepared_is_cast_after_its_adapter_is_loaded() -> None:
     code = PREPARED.format(more="", options="").replace("prepare_model_for_kbit_training(model)", "model.half()")
-    assert planned(code + TAKES).count("parameter.data = ") == 1
+    assert planned(code + TAKES, OLD_PEFT).count("parameter.data = ") == 1
 
 
 OLD_LIBRARY = """from transformers import AutoModelForCausalLM, Seq2SeqTrainingArguments, Trainer, TrainingArguments

@@ -22,6 +22,7 @@ trainer.train()
 BFLOAT16, FLOAT16 = TRAINER.format(dtype="bfloat16"), TRAINER.format(dtype="float16")
 LAUNCH = "accelerate launch train.py --learning_rate 3e-4 --output_dir out {more}\n"
 PLAIN, HALF = LAUNCH.format(more=""), LAUNCH.format(more="--fp16")
+OLD_PEFT = {"requirements.txt": "peft==0.11.1\n"}
 CAST = "parameter.data = parameter.data.float()"
 QUANTISED = BFLOAT16.replace("torch_dtype=", "quantization_config=BitsAndBytesConfig(bnb_4bit_compute_dtype=").replace(
     "bfloat16)", "bfloat16), torch_dtype=torch.bfloat16)"
@@ -58,7 +59,7 @@ def test_weights_become_float16_if_mixed_precision_may_be_selected(tmp_path: Pat
 
 def test_weights_become_float16_if_the_code_selects_mixed_precision(tmp_path: Path) -> None:
     train = BFLOAT16.replace("trainer = ", "args = TrainingArguments('out', bf16=True)\ntrainer = ")
-    after = changed(planned(tmp_path, {"train.py": train, "run.sh": PLAIN}))["train.py"]
+    after = changed(planned(tmp_path, {"train.py": train, "run.sh": PLAIN, **OLD_PEFT}))["train.py"]
     assert "torch.float16" in after and "fp16=True" in after and CAST in after
 
 
@@ -102,7 +103,7 @@ SCALED = {
 
 @pytest.mark.parametrize("files", SCALED.values(), ids=SCALED)
 def test_a_cast_is_inserted_alone_if_a_setting_selects_float16(tmp_path: Path, files: dict[str, str]) -> None:
-    assert CAST in changed(planned(tmp_path, {"train.py": FLOAT16, **files}))["train.py"]
+    assert CAST in changed(planned(tmp_path, {"train.py": FLOAT16, **files, **OLD_PEFT}))["train.py"]
 
 
 def test_a_module_of_a_program_that_needs_flash_attention_gets_no_cast_of_its_own(tmp_path: Path) -> None:
@@ -163,7 +164,7 @@ def test_attention_is_replaced_beside_settings_that_stay(tmp_path: Path) -> None
 
 def test_a_cast_is_inserted_alone_if_a_document_selects_bfloat16(tmp_path: Path) -> None:
     document = "    torchrun --module speech.train --bf16 --output_dir out\n"
-    files = {"speech/train.py": FLOAT16, "speech/__init__.py": "", "README.md": document}
+    files = {"speech/train.py": FLOAT16, "speech/__init__.py": "", "README.md": document, **OLD_PEFT}
     assert CAST in changed(planned(tmp_path, files))["speech/train.py"]
 
 

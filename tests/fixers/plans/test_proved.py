@@ -177,6 +177,7 @@ def test_commands_that_name_a_config_which_stays_are_not_changed(tmp_path: Path)
     adapted = "from peft import LoraConfig, get_peft_model\n\nmodel = get_peft_model(model, LoraConfig())\ntrainer = "
     script = PARSED.replace("trainer = ", adapted)
     files = {"train.py": script, "configs/fsdp.yaml": FSDP, "configs/ddp.yaml": OF_ACCELERATE}
+    files["requirements.txt"] = "peft==0.11.1\n"
     plan = planned(tmp_path, {**files, "ddp.sh": ddp, "fsdp.sh": fsdp, "train.yaml": WRITTEN})
     assert set(changed(plan)) == {"train.py", "train.yaml", "configs/ddp.yaml", "ddp.sh"}
     assert ("fsdp.sh", "commands with a config that stays in bfloat16") in {(e.where, e.reason) for e in plan.skipped}

@@ -1,0 +1,83 @@
+"""Find what PEFT trains: only adapters or also weights of the base model, and whether the base model is quantised."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fixers.sources.expressions import tail_of, written
+from fixers.sources.python import PythonSource
+
+TRAINS_MORE = re.compile(
+    rb"requires_grad[ ]*=[ ]*True"
+    rb"|(?<!output\.)(?<!outputs\.)(?<!input\.)(?<!inputs\.)requires_grad_\([ ]*(?:True[ ]*)?\)"
+    rb"|modules_to_save[\"']?[ ]*[=:](?!=|[ ]*(?:None\b|\[\]))|trainable_token_indices"
+    rb"|\b(?:SEQ_CLS|TOKEN_CLS|QUESTION_ANS)\b|bias[\"']?[ ]*[=:][ ]*[\"'](?:all|lora_only)"
+)
+"""Matches code that trains weights of the base model beside the adapters.
+
+PEFT also trains the head of a classifier. Functions that let gradients reach the inputs are no such code.
+"""
+QUANTISES = re.compile(rb"load_in_[48]bit|quantization_config")
+STORES_HALF = re.compile(rb"bnb_4bit_quant_storage")
+BITS = frozenset({"load_in_4bit", "load_in_8bit"})
+LOADS = frozenset({"from_pretrained", "from_config"})
+LOADS_ADAPTER = re.compile(r"(?:\w+\.)*(?:load_adapter|\w*PeftModel\w*\.from_pretrained)")
+CONFIG = re.compile(r"\w*Config$")
+
+
+def trains_only_adapters(source: PythonSource) -> bool:
+    """Return True if the file trains no weights of a model to which PEFT adds adapters."""
+    return TRAINS_MORE.search(source.data) is None
+
+
+def loads_adapter(source: PythonSource, at: ast.AST) -> bool:
+    """Return True if the function around `at` loads an adapter, whose dtype may be half precision."""
+    within = source.names.function(at)
+    loads = (each for each in source.names.of_type(ast.Call) if source.names.function(each) is within)
+    return any(LOADS_ADAPTER.fullmatch(source.segment(each.func)) for each in loads)
+
+
+def may_quantise(source: PythonSource) -> bool:
+    """Return True if the file may load a model in 4 or 8 bits."""
+    return QUANTISES.search(source.data) is not None
+
+
+def is_quantised(source: PythonSource, owner: str) -> bool:
+    """Return True if each load of the model is in 4 or 8 bits, and its weights are stored as integers."""
+    if STORES_HALF.search(source.data):
+        return False
+    calls = [each for each in _values(source, owner) if isinstance(each, ast.Call)]
+    loads = [each for each in calls if tail_of(each) in LOADS and "Peft" not in source.segment(each.func)]
+    return bool(loads) and all(any(_selects_bits(source, each) for each in load.keywords) for load in loads)
+
+
+def is_adapter_config(source: PythonSource, value: ast.expr) -> bool:
+    """Return True for `LoraConfig(...)` or a name that is assigned nothing else, so that it is never None."""
+    if isinstance(value, ast.Call):
+        return CONFIG.fullmatch(tail_of(value)) is not None
+    made = _calls_assigned(source, written(source, value))
+    return made is not None and all(CONFIG.fullmatch(tail_of(each)) for each in made)
+
+
+def _values(source: PythonSource, name: str) -> list[ast.expr]:
+    assigned = source.names.of_type(ast.Assign)
+    return [each.value for each in assigned if name in (written(source, target) for target in each.targets)]
+
+
+def _calls_assigned(source: PythonSource, name: str) -> list[ast.Call] | None:
+    """Return the calls whose results the name is assigned, or None if it is assigned nothing or another value."""
+    values = _values(source, name) if name else []
+    calls = [each for each in values if isinstance(each, ast.Call)]
+    return calls if calls and len(calls) == len(values) else None
+
+
+def _selects_bits(source: PythonSource, option: ast.keyword) -> bool:
+    """Return True for `load_in_8bit=True`, and for a `quantization_config` that always has such an option."""
+    if option.arg in BITS:
+        return isinstance(option.value, ast.Constant) and option.value.value is True
+    if option.arg != "quantization_config":
+        return False
+    value = option.value
+    made = [value] if isinstance(value, ast.Call) else _calls_assigned(source, written(source, value))
+    return made is not None and all(any(_selects_bits(source, each) for each in call.keywords) for call in made)
