@@ -18,7 +18,10 @@ from fixers.plans.doubts import Doubt
 from fixers.plans.programs import Program
 from fixers.plans.reached import Reach, changed_units
 from fixers.sources.by_content import by_content
-from fixers.sources.lines import holds_any
+from fixers.sources.expressions import tail_of
+from fixers.sources.lines import holds, holds_any
+from fixers.sources.python import TREES
+from fixers.sources.unparsable import Unparsable
 
 OVERFLOWS = "{where} loads a model of the family {family}, whose activations overflow in float16"
 LEFT = "code that loads models whose activations overflow in float16"
@@ -56,6 +59,10 @@ FAMILIES = (
 With float16 weights, transformers loads `wo` in float32 (`_keep_in_fp32_modules = ["wo"]` in modeling_t5.py, and in
 those of mT5, UMT5, UDOP and Pop2Piano). Autocast uses float16 for it, and copies of modeling_t5.py may lack the list.
 Gemma 3 and 3n: activations reach 800,000 (unsloth pull request 4014)."""
+
+
+WORDS = tuple(word for each in FAMILIES for word in each.words)
+NAMED = re.compile(rb"[\"'](?:[\w.-]+/)?(?:" + b"|".join(each.checkpoints for each in FAMILIES) + b")")
 
 
 @lru_cache
@@ -108,14 +115,15 @@ class Overflows:
         return self.found[program.entry]
 
     def _find(self, program: Program) -> Iterator[Load]:
+        defaults = {name: each for path in sorted(program.paths) for name, each in _defaults(path, self._text(path))}
         for path in sorted(program.paths):
             text = self._text(path)
-            if not _mentions(text):
+            if not _mentions(text) and not (defaults and holds(text, b"from_pretrained")):
                 continue
             reached, kinds = self.reach.of(program), self._kinds(path, program)
             for unit in self.reach.parse(path, is_entry=path == program.entry) or ():
                 if reached is None or unit.key in reached:
-                    for line, family in _loads_in(unit):
+                    for line, family in _loads_in(unit, defaults):
                         yield Load(path, f"{path}:{line}", family.name, kinds.get(unit.owner, b""))
 
     def _is_alternative(self, change: FileChange, program: Program, kind: bytes) -> bool:
@@ -139,10 +147,42 @@ def _mentions(text: bytes) -> bool:
     return any(family.find(text) for family in FAMILIES)
 
 
-def _loads_in(unit: Unit) -> Iterator[tuple[int, Family]]:
+def _defaults(path: str, text: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the options of argparse, and the fields of classes, whose default is the name of such a checkpoint."""
+    if not path.endswith(".py") or not holds_any(text, WORDS) or not NAMED.search(text):
+        return
+    with suppress(Unparsable):
+        for node in ast.walk(TREES.read(path, text).tree):
+            name, default = _default_of(node)
+            if isinstance(default, ast.Constant) and _loads_checkpoint(repr(default.value)):
+                yield name, str(default.value)
+
+
+def _default_of(node: ast.AST) -> tuple[str, ast.expr | None]:
+    """Return the name and the default of an option or of a field."""
+    match node:
+        case ast.Call(args=[ast.Constant(value=str() as option), *_], keywords=given) if (
+            tail_of(node) == "add_argument"
+        ):
+            return option.lstrip("-").replace("-", "_"), next((e.value for e in given if e.arg == "default"), None)
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(keywords=given)):
+            return name, next((each.value for each in given if each.arg == "default"), None)
+        case ast.AnnAssign(target=ast.Name(id=name), value=value):
+            return name, value
+    return "", None
+
+
+def _loads_checkpoint(name: str) -> bool:
+    return any(each.find(f"AutoModel.from_pretrained({name}".encode()) for each in FAMILIES)
+
+
+def _loads_in(unit: Unit, defaults: Mapping[str, str]) -> Iterator[tuple[int, Family]]:
+    """Yield the lines of the loads, by the class, the name, or an option with the name as its default."""
     for call in (each for node in unit.nodes for each in ast.walk(node) if isinstance(each, ast.Call)):
         first = next(iter((*call.args, *(each.value for each in call.keywords))), None)
         named = repr(first.value) if isinstance(first, ast.Constant) else ""
+        if isinstance(first, ast.Attribute) and first.attr in defaults:
+            named = repr(defaults[first.attr])
         text = f"{ast.unparse(call.func)}({named}".encode() if _is_name(call.func) else b""
         yield from ((call.lineno, each) for each in FAMILIES if each.find(text))
 

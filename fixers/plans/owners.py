@@ -23,6 +23,7 @@ from fixers.settings.known_formats import is_known_format, is_of_accelerate, is_
 from fixers.sources.commands import reads_commands
 from fixers.sources.file_roles import DEFINES, uses_other_device
 from fixers.sources.launched import is_document
+from fixers.sources.notebook_commands import is_notebook
 
 PYTHON = (".py", ".ipynb")
 EVALUATION = re.compile(r"(?:^|[/_-])(?:eval\w*|inference|benchmarks?|filter(?:ing)?|generation|demos?)(?=[/_.-])")
@@ -186,7 +187,8 @@ class Owners:
 
     def _of_text(self, path: str, text: bytes) -> Iterable[Program]:
         if path.endswith(PYTHON):
-            return (each for each in self.programs if path in each.paths)
+            started = self._started_by(path, text) if is_notebook(path) else ()
+            return (each for each in self.programs if path in each.paths or each in started)
         if not (reads_commands(path) or is_document(path)):
             return self.programs
         if reads_commands(path) and uses_other_device(text):

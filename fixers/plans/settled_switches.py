@@ -23,6 +23,7 @@ from fixers.sources.unparsable import Unparsable
 
 REFLECTS = re.compile(rb"\b(?:asdict|astuple|vars|getattr|attrgetter|fields)\(|__dict__|model_dump")
 """Matches code that may read every field of an object."""
+ARGUMENTS = re.compile(r"transformers\.(?:\w+\.)*\w*TrainingArguments")
 SWITCH = re.compile(rb"(?:use[_-])?flash[_-](?:attn|attention)(?:[_-]2)?(?![\w-])", re.IGNORECASE)
 
 
@@ -62,7 +63,7 @@ def _passed(change: FileChange, programs: Sequence[Program], owners: Owners, tra
 def _unread_fields(change: FileChange, owners: Owners) -> list[str]:
     """Return the fields with FlashAttention as their default that no program of the file reads.
 
-    A class with a base class does not count, because the base may read its fields.
+    A class with a base class of the project does not count, because the base may read its fields.
     """
     programs = owners.of_existing(change.path)
     paths = {path for each in programs for path in each.paths if path.endswith(PYTHON)}
@@ -76,11 +77,16 @@ def _unread_fields(change: FileChange, owners: Owners) -> list[str]:
 
 
 def _flash_fields(source: PythonSource) -> Iterator[str]:
-    plain = (owner for owner in source.names.of_type(ast.ClassDef) if not owner.bases)
-    for each in (field for owner in plain for field in owner.body):
+    known = (owner for owner in source.names.of_type(ast.ClassDef) if all(_ignores(source, e) for e in owner.bases))
+    for each in (field for owner in known for field in owner.body):
         match each:
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if FLASH in source.segment(value):
                 yield name
+
+
+def _ignores(source: PythonSource, base: ast.expr) -> bool:
+    """Return True for the arguments of Trainer, which read no field of a subclass that concerns the attention."""
+    return ARGUMENTS.fullmatch(source.names.meaning(base) or "") is not None
 
 
 def _settles(program: Program, name: str, changes: Mapping[str, FileChange], owners: Owners) -> bool:

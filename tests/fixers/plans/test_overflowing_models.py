@@ -110,3 +110,49 @@ def test_code_that_may_run_with_the_overflowing_model_stays(tmp_path: Path, file
 def test_each_family_finds_its_classes_and_checkpoints() -> None:
     found = [bool(each.find(b'Udop.x(\nAutoModel.from_pretrained("microsoft/udop-large")')) for each in FAMILIES]
     assert found == [False, True, False]
+
+
+OPTION = """import argparse
+
+import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+parser = argparse.ArgumentParser()
+{option}
+args = parser.parse_args()
+
+
+def load_text():
+    return AutoTokenizer.from_pretrained(args.teacher), AutoModelForSeq2SeqLM.from_pretrained(args.model_id)
+"""
+FIELD = """from dataclasses import dataclass, field
+
+import torch
+from transformers import AutoModelForSeq2SeqLM
+
+
+@dataclass
+class Settings:
+    model_id: str = {default}
+
+
+def load_text(settings=Settings()):
+    return AutoModelForSeq2SeqLM.from_pretrained(settings.model_id)
+"""
+ADDED = 'parser.add_argument("--{name}", type=str, default="{default}")'
+
+
+@pytest.mark.parametrize(
+    ("text", "stays"),
+    [
+        (OPTION.format(option=ADDED.format(name="model_id", default="google/flan-t5-xl")), True),
+        (OPTION.format(option=ADDED.format(name="model-id", default="google/gemma-3-4b-it")), True),
+        (FIELD.format(default='"google/umt5-xxl"'), True),
+        (FIELD.format(default='field(default="google/t5-v1_1-base", metadata={"help": "a name"})'), True),
+        (OPTION.format(option=ADDED.format(name="model_id", default="facebook/bart-large")), False),
+        (OPTION.format(option=ADDED.format(name="teacher", default="google/flan-t5-xl")), False),
+        (FIELD.format(default='"facebook/bart-large"'), False),
+    ],
+)
+def test_the_default_of_an_option_names_the_model(tmp_path: Path, text: str, stays: bool) -> None:
+    assert ("train.py" in changed(planned(tmp_path, {"train.py": USES, "text.py": text}))) is not stays

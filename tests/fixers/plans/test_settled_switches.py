@@ -78,6 +78,8 @@ READ = "attn_implementation=model_args.attn_implementation"
 def test_a_field_that_no_code_reads_keeps_its_default(tmp_path: Path, default: str, more: str) -> None:
     code = TRAINER.format(arguments=FIELD.format(default=default, more=more), attention="low_cpu_mem_usage=True")
     assert "flash_attention_2" in changed(planned(tmp_path, {"train.py": code})).get("train.py", code)
+    derived = code.replace("class Arguments:", "class Arguments(TrainingArguments):")
+    assert "flash_attention_2" in changed(planned(tmp_path, {"train.py": derived})).get("train.py", code)
 
 
 @pytest.mark.parametrize(
