@@ -81,6 +81,7 @@ from fixers.sources.gates import is_gated
 from fixers.sources.lines import lines_with
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
+from fixers.sources.unread_options import is_unread_option
 from remote.policy.precision import BF16_FROM
 
 name = "attention-to-sdpa"
@@ -153,7 +154,7 @@ def _judge_word(draft: Draft, node: ast.Constant, code_facts: CodeFacts) -> None
         return
     if judge_place(draft.source, node).verdict is Verdict.NEVER or _is_selected(draft.source, node):
         return
-    if is_default_of(draft.source, node, code_facts.traits.unused_defaults):
+    if is_default_of(draft.source, node, code_facts.traits.unused_defaults) or is_unread_option(draft.source, node):
         draft.leave(node, NO_EFFECT)
         return
     if _is_left_default(draft, node, code_facts.flash_defaults) or _must_stay(draft, node, code_facts.traits):

@@ -15,12 +15,21 @@ from fixers.plans.owners import PYTHON, Owners
 from fixers.plans.programs import Program
 from fixers.sources.commands import reads_commands
 from fixers.sources.launched import Launched, is_document, scripts_of
+from fixers.sources.notebook_commands import is_notebook
+from fixers.sources.splice import line_of
 from remote.protocol.findings import Finding
 
 PROBE = "bf16-probe"
 TRAINS_HALF = re.compile(rb"^[^#\n]*\bfp16[ \t]*=[ \t]*True\b", re.MULTILINE)
 CASTS = {"trainable-fp32"}
 CHECK = "bf16-to-fp16"
+WRITES_CONFIG = re.compile(
+    rb"%%writefile[ ]+([\w./-]+\.(?:ya?ml|json))(?:(?!%%writefile|\"cell_type\").)*?"
+    rb"\b(?:bf16[\\\"']*[ ]*:[ ]*true|mixed_precision[\\\"']*[ ]*:[ ]*[\\\"']*bf16)",
+    re.DOTALL,
+)
+"""Matches a cell of a notebook that writes a config with bfloat16."""
+WRITTEN = "{notebook} writes {config} with bfloat16, which fix does not edit"
 DOCUMENTED = (
     "{document} starts a program with --bf16, which fix does not edit: settings that must agree stay in bfloat16"
 )
@@ -122,6 +131,14 @@ class MixedPrecision:
         if of_trainer and not self.selects_float16(program):
             reason = f"no command, such as {min(started)}, selects mixed precision, so that nothing scales the loss"
             yield Doubt(reason, halved[0].path)
+
+    def of_notebooks(self, program: Program) -> Iterator[Doubt]:
+        """Yield a doubt for each notebook that starts the program and writes a config with bfloat16 for it."""
+        for path, text in self.owners.texts:
+            found = WRITES_CONFIG.search(text) if is_notebook(path) and path not in program.paths else None
+            if found and program in self.owners.started_by(path, text):
+                where = f"{path}:{line_of(text, found.start())}"
+                yield Doubt(WRITTEN.format(notebook=where, config=found[1].decode()), where)
 
     def selects_float16(self, program: Program) -> bool:
         """Return True if code, a command, a document or a config of the program selects float16 with a scaled loss.

@@ -60,7 +60,7 @@ class Owners:
         """Return the programs to which the file belongs, or None if no training program uses it."""
         if path.endswith(PYTHON):
             return tuple(each for each in self.programs if path in each.paths) or self._loading_by_name(path, data)
-        own, names_scripts = self._started_by(path, data), bool(scripts_in(data))
+        own, names_scripts = self.started_by(path, data), bool(scripts_in(data))
         if reads_commands(path) and uses_other_device(data):
             return None
         if own or reads_commands(path):
@@ -78,7 +78,8 @@ class Owners:
             return self._using_libraries(path, data) or None
         return None if _only_evaluates(path, data) else self._reading(path, data)
 
-    def _started_by(self, path: str, data: bytes) -> tuple[Program, ...]:
+    def started_by(self, path: str, data: bytes) -> tuple[Program, ...]:
+        """Return the programs that the commands in the text start."""
         scripts = scripts_in(data)
         beside = {normpath(join(dirname(path), script)) for script in scripts}
         return tuple(each for each in self.programs if each.entry in beside) or tuple(
@@ -187,7 +188,7 @@ class Owners:
 
     def _of_text(self, path: str, text: bytes) -> Iterable[Program]:
         if path.endswith(PYTHON):
-            started = self._started_by(path, text) if is_notebook(path) else ()
+            started = self.started_by(path, text) if is_notebook(path) else ()
             return (each for each in self.programs if path in each.paths or each in started)
         if not (reads_commands(path) or is_document(path)):
             return self.programs
@@ -195,7 +196,7 @@ class Owners:
             return ()
         if path not in self.starting:
             only_others = reads_commands(path) and scripts_in(text)
-            self.starting[path] = self._started_by(path, text) or (() if only_others else self.programs)
+            self.starting[path] = self.started_by(path, text) or (() if only_others else self.programs)
         return self.starting[path]
 
     @cached_property

@@ -79,7 +79,7 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
         replaced = _of_attention(program, target, mine)
         of_flash = chain(_of_kernels(program, target), warnings.of_flash(program), replaced)
         of_options = _unread(program, mine), of_weights(program, mine, target, attribution)
-        of_scale = of_trained, mixed.of_trainer(program, mine), overflows.of(program, mine)
+        of_scale = of_trained, mixed.of_trainer(program, mine), overflows.of(program, mine), mixed.of_notebooks(program)
         doubt = next(
             chain(of_flash, of_code(program, attribution.read), warnings.of(program, mine), *of_options, *of_scale),
             None,

@@ -13,6 +13,7 @@ from fixers.sources.expressions import tail_of, written
 from fixers.sources.python import PythonSource
 from fixers.sources.readers.branches import asserted_conditions
 from fixers.sources.training_setup import block_of
+from fixers.sources.unread_options import is_unread_option
 
 SAVED = "weights that are saved"
 ON_CPU = "models on the CPU"
@@ -20,6 +21,7 @@ TABLE = "key-value caches, and rotary tables whose results are cast to the dtype
 STATE = "the state dtype of an optimizer: its users choose the dtype, and every card supports it"
 ASSERTED_BRANCH = "a branch that asserts bfloat16: float16 programs do not run it"
 ASSERTED = "a value that the file asserts to be bfloat16"
+UNREAD = "options that nothing reads"
 BEYOND_FLOAT16 = "values beyond 65504, which float16 cannot hold"
 STATED_REASON = "the code gives a reason against float16; use float32 if the range is needed"
 
@@ -55,6 +57,8 @@ def reason_to_keep(source: PythonSource, node: ast.expr) -> str:
         return ASSERTED
     if _is_in_asserted_branch(source, node):
         return ASSERTED_BRANCH
+    if is_unread_option(source, node):
+        return UNREAD
     return kernel_around(source, node)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fixers.code import bf16_to_fp16
+from fixers.code import attention_to_sdpa, bf16_to_fp16
 from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.sources.source import Source
@@ -88,3 +88,34 @@ def test_the_dtype_in_a_file_that_is_written_stays(use: str) -> None:
 def test_operators_of_cards_with_fp8_keep_their_dtype() -> None:
     assert _after(MATMUL.format(function="_scaled_mm")) == MATMUL.format(function="_scaled_mm")
     assert "torch.float16" in _after(MATMUL.format(function="special_mm"))
+
+
+OPTIONS = """from trl import GRPOConfig, GRPOTrainer, ModelConfig, get_peft_config, get_quantization_config
+
+options = ModelConfig(model_name_or_path="a/b", torch_dtype="bfloat16", attn_implementation="flash_attention_2")
+trainer = GRPOTrainer(
+    options.model_name_or_path, args=GRPOConfig("out", fp16=True), peft_config=get_peft_config(options)
+)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize("more", ["", "print(options.lora_r)\n"])
+def test_options_of_a_model_config_that_nothing_reads_stay(more: str) -> None:
+    source = OPTIONS + more
+    assert _after(source, bf16_to_fp16) == source
+    assert _after(source, attention_to_sdpa) == source
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "model = load(dtype=options.torch_dtype)\n",
+        "model = load(get_quantization_config(options))\n",
+        "model = load(**vars(options))\n",
+        "config = build(options)\n",
+    ],
+)
+def test_options_of_a_model_config_that_code_may_read_are_changed(more: str) -> None:
+    assert "float16" in _after(OPTIONS + more, bf16_to_fp16).replace("bfloat16", "")
+    assert "sdpa" in _after(OPTIONS + more, attention_to_sdpa)
