@@ -5,7 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-SCRIPT = """
+from tests.lab.plain_torch import WITHOUT_COMPILER
+
+SCRIPT = (
+    WITHOUT_COMPILER
+    + """
 import json
 import os
 from pathlib import Path
@@ -33,6 +37,7 @@ writer.close()
 adapter = Path(os.environ["HALFSTEP_RUN_DIR"]) / "result.json"
 adapter.write_text(json.dumps({"loss": round(loss.item(), 6)}))
 """
+)
 
 
 def write_plain_project(root: Path, extra_files: int = 12) -> None:

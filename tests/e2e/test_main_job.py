@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader  # noqa: TID253
 
+from tests.e2e.plain_project import write_plain_project
 from tests.e2e.user import QUICK, User
 from tests.lab.sshd import Sshd
 
@@ -76,11 +77,13 @@ def test_a_local_run_reports_what_it_did(user: User) -> None:
 
 
 @pytest.mark.ssh
-def test_verify_alone_leaves_the_host_byte_identical(user: User, sshd: Sshd) -> None:
+@pytest.mark.parametrize("config", ["tiny", "plain"])
+def test_verify_alone_leaves_the_host_byte_identical(user: User, sshd: Sshd, config: str) -> None:
+    write_plain_project(user.project)
     user.write_host_file("titan", sshd)
     (sshd.home / "mine.txt").write_text("the host's own\n")
     before = tree_of(sshd.home)
-    result = user.run_pipeline("verify", "--host", "titan", "--config", "tiny", "--json")
+    result = user.run_pipeline("verify", "--host", "titan", "--config", config, "--json")
     assert result.code == 0, result.err + result.out
     assert result.states == dict.fromkeys(STAGES, "pending")
     checks = {finding["check"]: finding["severity"] for finding in result.json["findings"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -30,9 +30,13 @@ class Finished:
 
     user: User
     ran: CommandResult
+    answers: dict[tuple[str, ...], dict[str, object]] = field(default_factory=dict)
 
     def json(self, *words: str) -> dict[str, object]:
-        return self.user.run_pipeline(*words, "--json").json
+        """Return the answer of a command, which is run once for all tests."""
+        if words not in self.answers:
+            self.answers[words] = self.user.run_pipeline(*words, "--json").json
+        return self.answers[words]
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +107,7 @@ def test_a_tensor_without_a_gradient_is_reported_once_by_run_and_in_its_report(f
 def test_plan_says_found_on_the_host_as_run_does(finished: Finished) -> None:
     run = finished.json("status")["run"]
     Records(finished.user.project).checkpoints("one", "plain").unlink()
+    finished.answers.clear()
     planned, plan = finished.json("plan", *WORDS), finished.user.run_pipeline("plan", *WORDS).out
     again = finished.json("run", *WORDS)
     for answer in (planned, again):

@@ -11,9 +11,12 @@ from pipeline.config.hosts import load_host
 from pipeline.hosts.trust import keep_trust
 from tests.e2e.user import User
 from tests.lab.payload import install_payload
+from tests.lab.plain_torch import WITHOUT_COMPILER
 from tests.lab.wait import until
 
-SCRIPT = """
+SCRIPT = (
+    WITHOUT_COMPILER
+    + """
 import os
 import time
 
@@ -34,6 +37,7 @@ if "HALFSTEP_JOB" in os.environ and "HALFSTEP_PROOF" not in os.environ:
         time.sleep(0.02)
     print("trained")
 """
+)
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,13 @@ from remote.protocol.environment import EnvironmentRequest
 from remote.protocol.exits import ExitCode
 from remote.protocol.proof import ProofRequest
 from remote.protocol.values import encode
+from tests.lab.plain_torch import WITHOUT_COMPILER
 from tests.lab.slurm import Slurm, slurm_cluster
 from tests.lab.wait import until
 
-SCRIPT = """
+SCRIPT = (
+    WITHOUT_COMPILER
+    + """
 import os, sys, torch
 print("allocation", os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURM_JOB_PARTITION"), file=sys.stderr)
 model = torch.nn.Linear(4, 4)
@@ -34,6 +37,7 @@ for _ in range(4):
     optimizer.step()
     optimizer.zero_grad()
 """
+)
 OPTIONS = ("--partition=debug", "--cpus-per-task=1")
 
 

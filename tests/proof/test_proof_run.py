@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import signal
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,15 +18,16 @@ from remote.operations.proof import run_proof
 from remote.payload.processes.identity import all_processes, read_environment
 from remote.policy.precision import judge_precision
 from remote.protocol.exits import ExitCode
-from remote.protocol.proof import ProofRequest
+from remote.protocol.proof import ProofReport, ProofRequest
 from remote.protocol.values import encode
 from tests.lab.payload import install_payload
+from tests.lab.plain_torch import WITHOUT_COMPILER
 from tests.lab.wait import until
 
 SCRIPTS = Path(__file__).parent / "scripts"
 TURING = (7, 5)
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-SMALL = """
+LOOP = """
 import torch
 model = torch.nn.Linear(4, 4)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -32,14 +36,19 @@ for _ in range({steps}):
     optimizer.step()
     optimizer.zero_grad()
 """
+SMALL = WITHOUT_COMPILER + LOOP
+
+
+def new_place(folder):
+    """Return the folder, with a workdir that already contains files, and a tree to prove."""
+    (install_payload(folder / "work") / "kept.txt").write_text("mine")
+    (folder / "tree").mkdir()
+    return folder
 
 
 @pytest.fixture
 def place(tmp_path):
-    """A workdir that already contains files, and a tree to prove."""
-    (install_payload(tmp_path / "work") / "kept.txt").write_text("mine")
-    (tmp_path / "tree").mkdir()
-    return tmp_path
+    return new_place(tmp_path)
 
 
 @pytest.fixture
@@ -78,52 +87,68 @@ def checks(report, severity="error"):
     return [finding.check for finding in report.findings if finding.severity.value == severity]
 
 
-def test_a_proof_leaves_the_host_unchanged_and_no_process_running(place, host):
-    argv = script(place, SMALL.format(steps=1000))
-    before = digests(place)
-    report = run_proof(host, request(place, argv, requested="fp32", run_steps=1000))
-    assert checks(report) == []
-    assert report.applied == 2
-    assert report.exit is None
-    assert report.eta_s is not None
-    assert digests(place) == before
-    assert living(place) == []
+@dataclass(frozen=True)
+class Proved:
+    """A proof: its report, its steps as they were reported, and the files of the host before and after."""
+
+    place: Path
+    report: ProofReport
+    steps: list[Any]
+    before: dict[str, str]
+    after: dict[str, str]
 
 
-def test_every_step_is_reported_as_it_happens(place, host):
-    reported = []
-    run_proof(host, request(place, script(place, SMALL.format(steps=1000)), requested="fp32"), on_step=reported.append)
-    assert [step.applied for step in reported] == [True, True]
-    assert all(step.loss > 0 for step in reported)
-
-
-def test_what_comes_after_the_training_in_a_wrapper_is_never_reached(place, host):
-    python, name = script(place, SMALL.format(steps=1000))
-    after = place / "after"
-    report = run_proof(host, request(place, ("sh", "-c", f"{python} {name}; touch {after}"), requested="fp32"))
-    assert report.applied == 2
-    assert not after.exists()
-
-
-def test_the_command_runs_in_a_copy_and_writes_into_the_scratch(place, host):
-    code = (
-        "import os, pathlib\n"
-        "pathlib.Path('out.txt').write_text(os.environ['HALFSTEP_OUTPUT_DIR'])\n"
-        "pathlib.Path(os.environ['HALFSTEP_OUTPUT_DIR'], 'saved').mkdir()\n" + SMALL.format(steps=1000)
-    )
-    report = run_proof(host, request(place, script(place, code), requested="fp32"))
-    assert report.applied == 2
-    assert sorted(path.name for path in (place / "tree").iterdir()) == ["train.py"]
-
-
-def test_the_hosts_own_sitecustomize_still_runs(place, host):
-    own = place / "own"
+@pytest.fixture(scope="module")
+def proved(tmp_path_factory):
+    """One proof of a wrapper whose script writes files, on a host that has a sitecustomize of its own."""
+    folder = tmp_path_factory.mktemp("proved")
+    place = new_place(folder)
+    own = folder / "own"
     own.mkdir()
     (own / "sitecustomize.py").write_text("import builtins\nbuiltins.from_the_host = 11\n")
-    argv = script(place, "assert from_the_host == 11\nimport sitecustomize, builtins\n" + SMALL.format(steps=1000))
-    asked = request(place, argv, requested="fp32")
-    report = run_proof(host, ProofRequest(**{**vars(asked), "environment": {"PYTHONPATH": str(own)}}))
-    assert checks(report) == [], report.output_tail
+    python, name = script(
+        place,
+        "assert from_the_host == 11\nimport sitecustomize, builtins\n"
+        "import os, pathlib\n"
+        "pathlib.Path('out.txt').write_text(os.environ['HALFSTEP_OUTPUT_DIR'])\n"
+        "pathlib.Path(os.environ['HALFSTEP_OUTPUT_DIR'], 'saved').mkdir()\n" + SMALL.format(steps=1000),
+    )
+    argv = ("sh", "-c", f"{python} {name}; touch {place / 'after'}")
+    asked = request(place, argv, requested="fp32", run_steps=1000)
+    asked = replace(asked, environment={**asked.environment, "PYTHONPATH": str(own)})
+    before, steps = digests(folder), []
+    with pytest.MonkeyPatch.context() as patch, contextlib.closing(local_host(str(place / "work"), keep=False)) as host:
+        patch.setenv("HOME", str(folder))
+        report = run_proof(host, asked, on_step=steps.append)
+        return Proved(place, report, steps, before, digests(folder))
+
+
+def test_a_proof_leaves_the_host_unchanged_and_no_process_running(proved):
+    assert checks(proved.report) == []
+    assert proved.report.applied == 2
+    assert proved.report.exit is None
+    assert proved.report.eta_s is not None
+    assert proved.after == proved.before
+    assert living(proved.place) == []
+
+
+def test_every_step_is_reported_as_it_happens(proved):
+    assert [step.applied for step in proved.steps] == [True, True]
+    assert all(step.loss > 0 for step in proved.steps)
+
+
+def test_what_comes_after_the_training_in_a_wrapper_is_never_reached(proved):
+    assert proved.report.applied == 2
+    assert not (proved.place / "after").exists()
+
+
+def test_the_command_runs_in_a_copy_and_writes_into_the_scratch(proved):
+    assert proved.report.applied == 2
+    assert sorted(path.name for path in (proved.place / "tree").iterdir()) == ["train.py"]
+
+
+def test_the_hosts_own_sitecustomize_still_runs(proved):
+    assert checks(proved.report) == [], proved.report.output_tail
 
 
 def test_a_failing_command_is_reported_with_its_stderr_text(place, host):
@@ -178,7 +203,7 @@ def test_a_training_without_hooks_is_not_called_too_slow_at_its_deadline(place, 
     ["import transformers", "from peft import LoraConfig", "import importlib.util; importlib.util.find_spec('torch')"],
 )
 def test_two_steps_are_recorded_whichever_module_searches_for_torch_first(first, place, host):
-    report = run_proof(host, request(place, script(place, f"{first}\n{SMALL.format(steps=1000)}"), requested="fp32"))
+    report = run_proof(host, request(place, script(place, f"{first}\n{LOOP.format(steps=1000)}"), requested="fp32"))
     assert checks(report) == []
     assert report.applied == 2
 
