@@ -40,7 +40,8 @@ class Need:
 
     `card_required`: a host without a card is an error, see `requires_card`. Less than `free_bytes` of free disk space
     is an error; less than `usual_bytes` is a warning. `host_file` is the file that contains the key `python:`.
-    `creates_environment`: `run` creates a virtual environment if the interpreter has no torch.
+    `creates_environment`: `run` creates a virtual environment if the interpreter has no torch. `lists_packages`: the
+    packages of a new environment are known, because they are the trainer's or are listed in a file of the project.
     """
 
     free_bytes: int
@@ -49,6 +50,7 @@ class Need:
     usual_bytes: int = 0
     host_file: str = "host.python"
     creates_environment: bool = False
+    lists_packages: bool = True
 
 
 def judge_host(survey: Survey, need: Need, now_unix: float | None = None) -> Report:
@@ -106,7 +108,10 @@ def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
             exit_code=ExitCode.ENVIRONMENT,
         )
     if python.torch is None:
-        message = f"{python.path} has no torch{_will_be_created(need)}"
+        unlisted = (
+            "" if need.lists_packages else "; a new environment needs a requirements.txt with the script's packages"
+        )
+        message = f"{python.path} has no torch{_will_be_created(need) or unlisted}"
         hint = CREATES_ENVIRONMENT if need.creates_environment else NEW_ENVIRONMENT
         yield Finding.error("torch", message, python.path, hint, exit_code=ExitCode.ENVIRONMENT)
     elif _version(python.torch.version) < OLDEST_TORCH and need.built_in_trainer:

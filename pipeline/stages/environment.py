@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from fixers.frame.change import Plan
 from fixers.setup.environment import contents_of, is_requested
+from fixers.setup.project_packages import PYPROJECT, REQUIREMENTS
 from pipeline.config.model import RunConfig
 from pipeline.hosts.connection import survey_request
 from pipeline.judgements.host import NEW_ENVIRONMENT, Need, card_name, facts_of, judge_host
@@ -67,7 +68,7 @@ class Environment:
         where = " on a compute node" if slurm is not None else ""
         context.listener.progress(f"running the interpreter{where}: importing torch, computing on each card")
         request = survey_request(view.host, view.layout.key)
-        need = replace(need_of(view), creates_environment=False)
+        need = replace(need_of(view), creates_environment=False, lists_packages=True)
         packages = TRAINER_IMPORTS if need.built_in_trainer else ("torch",)
         probe = EnvironmentRequest(
             view.layout.key, request.python, request.gpus, dict(view.host.config.env), packages=packages, slurm=slurm
@@ -116,6 +117,8 @@ def need_of(view: View) -> Need:
         usual_bytes=USUAL_BYTES if config.command is not None else 0,
         host_file=str(host.path) if host.path is not None else "host.python",
         creates_environment=is_requested(fixer_settings_of(view).get("environment")),
+        lists_packages=config.command is None
+        or not view.scan.manifest.rows.keys().isdisjoint((REQUIREMENTS, PYPROJECT)),
     )
 
 
