@@ -6,6 +6,7 @@ import base64
 import gzip
 import hashlib
 import io
+import os
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,11 @@ from importlib.metadata import Distribution
 from pathlib import Path, PurePosixPath
 
 from pipeline.config.shipped import shipped_configs, shipped_data, shipped_docs
-from remote.project.scan import Scan
+from remote.errors import SyncRefused
+from remote.project.data import DataScan
+from remote.project.scan import Scan, shown
+from remote.protocol.parts import replacing
+from remote.protocol.regular import open_regular
 
 TOP = Path(__file__).resolve().parents[2]
 PACKAGES = ("halfstep_cli", "pipeline", "fixers", "remote")
@@ -45,6 +50,48 @@ def pack_project(scan: Scan, extra: Mapping[str, bytes], *, data: str) -> bytes:
             info.mode = 0o644
             _add(archive, info, contents)
     return buffer.getvalue()
+
+
+def write_data(scan: DataScan, file: Path) -> None:
+    """Write a .tar of the scanned data. Raises SyncRefused if a file has another content than when it was scanned.
+
+    An engine gets this archive instead of the folder. It would read git settings and ignore files of the folder, put
+    its names into shell commands, and upload files that `scan_data` leaves out.
+    """
+    with replacing(str(file)) as out, tarfile.open(fileobj=out, mode="w") as archive:
+        for name, (digest, size) in sorted(scan.files.items()):
+            info = tarfile.TarInfo(name)
+            info.size = size
+            path = scan.root / name if scan.root.is_dir() else scan.root
+            if _add_file(archive, info, path) != digest:
+                message = f"{name!r} changed while it was being packed"
+                raise SyncRefused(message, where=shown(name), hint="run the command again")
+
+
+def _add_file(archive: tarfile.TarFile, info: tarfile.TarInfo, path: Path) -> str:
+    """Add a file of `info.size` bytes, and return the SHA-256 digest of the bytes, or "" if its size is another."""
+    try:
+        file = open_regular(path, follow=True)
+    except OSError as error:
+        raise SyncRefused(f"{path} cannot be read: {error.strerror}", where=shown(str(path))) from None
+    with file:
+        contents = _Digested(file)
+        if os.fstat(file.fileno()).st_size != info.size:
+            return ""
+        archive.addfile(info, contents)
+        return contents.digest.hexdigest()
+
+
+class _Digested(io.RawIOBase):
+    """Reads a file and computes the SHA-256 digest of what was read. Missing bytes are zeros."""
+
+    def __init__(self, file: io.FileIO) -> None:
+        self.file, self.digest = file, hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.file.read(size) or b"\0" * size
+        self.digest.update(data)
+        return data
 
 
 def _add(archive: tarfile.TarFile, info: tarfile.TarInfo, data: bytes) -> None:

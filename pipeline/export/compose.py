@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
 
 from pipeline.config.load import LoadedConfig, folder_of
 from pipeline.config.shipped import shipped_configs, shipped_data
-from pipeline.export.bundle import pack_project, pack_wheel, wheel_name
+from pipeline.export.bundle import pack_project, pack_wheel, wheel_name, write_data
 from pipeline.export.dstack import render_dstack
 from pipeline.export.sky import render_sky
 from pipeline.export.task import (
     ARCHIVE,
     DATA,
+    DISK_GB,
     REQUIREMENTS,
     UPLOAD_LIMIT_BYTES,
     Task,
+    TaskData,
     run_commands,
     setup_commands,
     task_name,
@@ -26,9 +28,8 @@ from pipeline.export.task import (
 from pipeline.records.files import write_atomic
 from pipeline.records.layout import Records
 from pipeline.runs.view import data_name
-from remote.project.data import DataScan, judge_upload_names, judge_upload_of_folder, scan_data
+from remote.project.data import DataScan, judge_upload_names, scan_data
 from remote.project.scan import Scan, scan_project
-from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.quantities import size
 
@@ -57,20 +58,13 @@ class Export:
 
 
 def scan_for_export(loaded: LoadedConfig) -> Export:
-    """Scan the project and its data.
-
-    A secret in the data is an error, because the engine uploads the whole folder. A folder that `scan_data` skips, such
-    as `.git`, is also an error, because it may contain credentials. So is a path with characters of a shell.
-    """
+    """Scan the project and its data. A path with characters of a shell is an error."""
     scan = scan_project(loaded.root, data_link=data_name(loaded))
     named = loaded.config.data.path
     data = scan_data((loaded.root / Path(named).expanduser()).resolve()) if named else None
-    hint = "move it out of the data folder"
-    left_out = (*data.report.findings, *judge_upload_of_folder(data.root)) if data is not None else ()
-    secrets = (replace(one, severity=Severity.ERROR, hint=hint, exit_code=ExitCode.SYNC) for one in left_out)
-    places = [loaded.root, loaded.path, *([data.root] if data is not None else [])]
-    names = judge_upload_names(places, data.root if data is not None else None)
-    return Export(loaded, scan, data, (*scan.report.findings, *secrets, *names))
+    left_out = data.report.findings if data is not None else ()
+    names = judge_upload_names((loaded.root, loaded.path))
+    return Export(loaded, scan, data, (*scan.report.findings, *left_out, *names))
 
 
 @dataclass(frozen=True)
@@ -98,13 +92,15 @@ def write_task(export: Export, engine: str, overrides: Sequence[str], gpu: str, 
         task_name(loaded.name),
         uploads,
         setup_commands(_wheel(), requirements=REQUIREMENTS in export.scan.manifest.rows),
-        run_commands(export.config, given, volume=bool(volume), data=data_name(loaded) if data is not None else None),
+        run_commands(export.config, given, _task_data(export), volume=bool(volume)),
         loaded.config.secrets,
         gpu,
         volume,
+        # The machine holds the archive and the unpacked data.
+        disk_gb=DISK_GB + (2 * data.size_bytes // 10**9 if data is not None else 0),
     )
     write_atomic(folder / name, render(task, folder / name).encode())
-    return Written(folder / name, uploads, _judge_size(uploads, data) if engine == "dstack" else ())
+    return Written(folder / name, uploads, _judge_size(uploads) if engine == "dstack" else ())
 
 
 def _confirmed(export: Export) -> Iterator[str]:
@@ -128,12 +124,22 @@ def _write_uploads(folder: Path, export: Export) -> dict[str, Path]:
     write_atomic(uploads[ARCHIVE], pack_project(export.scan, own, data=data_name(export.loaded)))
     builtin = export.loaded.config.data.dataset
     write_atomic(uploads[_wheel()], pack_wheel(distribution("halfstep"), data=shipped_data(builtin or "") is not None))
-    return uploads | ({DATA: export.data.root} if export.data is not None else {})
+    if export.data is None:
+        (folder / DATA).unlink(missing_ok=True)  # of an earlier export
+        return uploads
+    write_data(export.data, folder / DATA)
+    return {**uploads, DATA: folder / DATA}
 
 
-def _judge_size(uploads: Mapping[str, Path], data: DataScan | None) -> tuple[Finding, ...]:
-    sizes = {name: path.stat().st_size for name, path in uploads.items() if name != DATA}
-    sizes |= {DATA: data.size_bytes} if data is not None else {}
+def _task_data(export: Export) -> TaskData | None:
+    data = export.data
+    if data is None:
+        return None
+    return TaskData(data_name(export.loaded), data.digest, "" if data.root.is_dir() else data.root.name)
+
+
+def _judge_size(uploads: Mapping[str, Path]) -> tuple[Finding, ...]:
+    sizes = {name: path.stat().st_size for name, path in uploads.items()}
     name = max(sizes, key=lambda one: sizes[one])
     if sizes[name] <= UPLOAD_LIMIT_BYTES:
         return ()

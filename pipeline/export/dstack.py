@@ -10,7 +10,6 @@ from pipeline.export.task import FOLDER, NO_GPU, VOLUME, Task
 from pipeline.export.yaml_text import block, quoted, shell_path
 
 GPU = "24GB.."
-DISK = "100GB.."
 RETRY = "retry: {on_events: [interruption, no-capacity], duration: 2d}"
 
 
@@ -44,5 +43,5 @@ def _lines(task: Task, file: Path) -> Iterator[str]:
         yield RETRY
     yield "resources:"
     yield f"  gpu: {0 if task.gpu == NO_GPU else quoted(task.gpu or GPU)}"
-    yield f"  disk: {DISK}"
+    yield f"  disk: {task.disk_gb}GB.."
     yield from block("commands", (*task.setup, *task.run), item=True)

@@ -9,7 +9,6 @@ from pipeline.export.task import FOLDER, NO_GPU, VOLUME, Task
 from pipeline.export.yaml_text import block, quoted, shell_path
 
 CARDS_OF_24_GB = ("L4:1", "A10G:1", "A10:1", "RTX4090:1", "A100:1", "L40S:1", "A100-80GB:1", "H100:1")
-DISK_GB = 100
 
 
 def render_sky(task: Task, file: Path) -> str:
@@ -36,7 +35,7 @@ def _lines(task: Task, file: Path) -> Iterator[str]:
     else:
         cards = [task.gpu] if task.gpu else CARDS_OF_24_GB
         yield f"  accelerators: {{{', '.join(quoted(card) for card in cards)}}}"
-    yield f"  disk_size: {DISK_GB}"
+    yield f"  disk_size: {task.disk_gb}"
     if task.secrets:
         yield "secrets:"
         yield from (f"  {name}: null" for name in task.secrets)

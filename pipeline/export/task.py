@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ARCHIVE = "project.tar.gz"
-DATA = "data"
+DATA = "data.tar"
 REQUIREMENTS = "requirements.txt"
 VOLUME = "/halfstep"
 """The mount point of the engine's persistent volume."""
 FOLDER = "halfstep-task"
 """The folder on the machine, in the directory where the engine starts the commands."""
 NO_GPU = "none"
+DISK_GB = 100
+"""The disk space for the environment, the base model and the checkpoints."""
 UPLOAD_LIMIT_BYTES = 2 * 2**20
 """dstack's default upload limit: DSTACK_SERVER_CODE_UPLOAD_LIMIT in its server/settings.py."""
 
@@ -24,9 +26,9 @@ UPLOAD_LIMIT_BYTES = 2 * 2**20
 class Task:
     """The parts of a task that both engines need.
 
-    `uploads` maps a name in FOLDER to a local file or folder. `gpu` is a card as the engine spells it, or NO_GPU; ""
-    selects any card with 24 GB. `volume` is the name of a persistent volume, or "" for none. A volume keeps the
-    checkpoints when a spot machine is preempted.
+    `uploads` maps a name in FOLDER to a local file. `gpu` is a card as the engine spells it, or NO_GPU; "" selects any
+    card with 24 GB. `volume` is the name of a persistent volume, or "" for none. A volume keeps the checkpoints when a
+    spot machine is preempted. `disk_gb` is the size of the machine's disk.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Task:
     secrets: tuple[str, ...] = ()
     gpu: str = ""
     volume: str = ""
+    disk_gb: int = DISK_GB
 
 
 def task_name(config: str) -> str:
@@ -69,13 +72,24 @@ def setup_commands(wheel: str, *, requirements: bool) -> tuple[str, ...]:
     return (*commands, "cd ..")
 
 
-def run_commands(config: str, overrides: Sequence[str], *, volume: bool, data: str | None) -> tuple[str, ...]:
-    """Return the shell commands that unpack the project and run all stages on the machine itself.
+@dataclass(frozen=True)
+class TaskData:
+    """The data of a task, which is uploaded as an archive.
+
+    `place` is the path of the data in the project, or "" if the data is outside the project. `digest` identifies the
+    data. `file` is the name of the file if the data is one file, else "".
+    """
+
+    place: str
+    digest: str
+    file: str = ""
+
+
+def run_commands(config: str, overrides: Sequence[str], data: TaskData | None, *, volume: bool) -> tuple[str, ...]:
+    """Return the shell commands that unpack the project and its data and run all stages on the machine itself.
 
     The project's `.halfstep/` is kept, so that a restarted task resumes. With `volume`, the project and the work folder
-    are on the volume. `config` is the config's path in the project, or the name of a built-in config. `data` is the
-    path of the separately uploaded data in the project, "" if the data is outside the project, or None if there is no
-    data.
+    are on the volume. `config` is the config's path in the project, or the name of a built-in config.
     """
     root = f"{VOLUME}/project" if volume else "project"
     settings = [*overrides, *([f"host.workdir={VOLUME}/work"] if volume else [])]
@@ -84,13 +98,34 @@ def run_commands(config: str, overrides: Sequence[str], *, volume: bool, data: s
         "set -eu",
         f"cd {FOLDER}",
         "task=$PWD",
+        *(_unpack(data) if data is not None else ()),
         f"mkdir -p {root}",
         f"find {root} -mindepth 1 -maxdepth 1 ! -name .halfstep -exec rm -rf {{}} +",
         f"tar -xzf {ARCHIVE} -C {root}",
         f"cd {root}",
     ]
-    if data:
-        name = shlex.quote(data)
-        commands += [f'mkdir -p "$(dirname {name})"', f'ln -s "$task/{DATA}" {name}']
-    outside = f' --set "data.path=$task/{DATA}"' if data == "" else ""
-    return (*commands, f'"$task/venv/bin/pipeline" run {shlex.join(words)}{outside}')
+    run = f'"$task/venv/bin/pipeline" run {shlex.join(words)}'
+    if data is None:
+        return (*commands, run)
+    unpacked = f'"$task/{_folder(data)}"{shlex.quote(f"/{data.file}") if data.file else ""}'
+    if not data.place:
+        return (*commands, f"{run} --set data.path={unpacked}")
+    place = shlex.quote(data.place)
+    return (*commands, f'mkdir -p "$(dirname {place})"', f"ln -s {unpacked} {place}", run)
+
+
+def _unpack(data: TaskData) -> tuple[str, ...]:
+    """Return the shell commands that unpack the data once, and remove other data of an earlier task."""
+    folder = _folder(data)
+    return (
+        f"find . -maxdepth 1 -name 'data-*' ! -name {folder} -exec rm -rf {{}} +",
+        f"if [ ! -e {folder} ]; then",
+        f"  mkdir {folder}-part",
+        f"  tar -xf {DATA} -C {folder}-part",
+        f"  mv {folder}-part {folder}",
+        "fi",
+    )
+
+
+def _folder(data: TaskData) -> str:
+    return f"data-{data.digest[:16]}"

@@ -108,9 +108,7 @@ def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
             exit_code=ExitCode.ENVIRONMENT,
         )
     if python.torch is None:
-        unlisted = (
-            "" if need.lists_packages else "; a new environment needs a requirements.txt with the script's packages"
-        )
+        unlisted = "" if need.lists_packages else "; a new one needs a requirements.txt with the script's packages"
         message = f"{python.path} has no torch{_will_be_created(need) or unlisted}"
         hint = CREATES_ENVIRONMENT if need.creates_environment else NEW_ENVIRONMENT
         yield Finding.error("torch", message, python.path, hint, exit_code=ExitCode.ENVIRONMENT)

@@ -110,6 +110,7 @@ def need_of(view: View) -> Need:
         card=host.config.card,
         elsewhere=host.config.scheduler is not None,
     )
+    listed = not view.scan.manifest.rows.keys().isdisjoint((REQUIREMENTS, PYPROJECT))
     return Need(
         free_bytes=_free_bytes(config),
         built_in_trainer=config.command is None,
@@ -117,8 +118,7 @@ def need_of(view: View) -> Need:
         usual_bytes=USUAL_BYTES if config.command is not None else 0,
         host_file=str(host.path) if host.path is not None else "host.python",
         creates_environment=is_requested(fixer_settings_of(view).get("environment")),
-        lists_packages=config.command is None
-        or not view.scan.manifest.rows.keys().isdisjoint((REQUIREMENTS, PYPROJECT)),
+        lists_packages=config.command is None or listed,
     )
 
 

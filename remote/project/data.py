@@ -23,12 +23,9 @@ from remote.project.scan import shown
 from remote.project.secrets import secret_by_name
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
-from remote.protocol.quantities import count
 
 MEMORY = "data.json"
 OUT = frozenset({".git", ".halfstep", "__pycache__", ".DS_Store"})
-HARMLESS = ".DS_Store"
-IGNORED_BY_SKY = ".skyignore"
 SHELL = frozenset("$`'\"\\;&|<>")
 """Characters with which a name in an unquoted or wrongly quoted shell command could run another command."""
 
@@ -92,7 +89,7 @@ def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
     """
     real = root.resolve()
     outside = {} if real.is_relative_to(project) else {real: None}
-    for folder, names, _ in _walk(root):
+    for folder, names in _walk(root):
         links = (path for name in names if (path := Path(folder, name)).is_symlink())
         for place in (Path(folder).resolve(), *(path.resolve().parent for path in links)):
             if not any(place.is_relative_to(one) for one in (project, *outside)):
@@ -100,45 +97,15 @@ def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
     return tuple(outside)
 
 
-def judge_upload_of_folder(root: Path) -> Iterator[Finding]:
-    """Yield a finding for each file and folder that `scan_data` leaves out because of its name, also in linked folders.
+def judge_upload_names(places: Iterable[Path]) -> Iterator[Finding]:
+    """Yield a finding if one of the places has characters of a shell.
 
-    An upload of the whole folder would include them. A `.DS_Store` that is a regular file is scanned like other files,
-    and a finding is yielded only if it looks like a secret.
+    The tools of a cloud put such paths into shell commands, and some do not quote them.
     """
-    for folder, _, left_out in _walk(root):
-        for path in (Path(folder, name) for name in sorted(left_out)):
-            name = path.relative_to(root).as_posix()
-            if path.name != HARMLESS or not stat.S_ISREG(path.lstat().st_mode):
-                message = f"{path.name} is not searched for secrets, but would be uploaded"
-                yield Finding.warning("secret-file", message, shown(name))
-            elif why := _secret_by_path(name, path) or _digest_of(path, None).secret:
-                yield _left_out(name, why)
-
-
-def judge_upload_names(places: Iterable[Path], data: Path | None) -> Iterator[Finding]:
-    """Yield a finding if one of the places, or the path of anything in the data, has characters of a shell.
-
-    The tools of a cloud put such paths into shell commands, and some do not quote them. The patterns of an ignore file
-    of such a tool may also lead out of the data, so there is a finding for each of these files too.
-    """
-    inside = list(_every_path(data)) if data is not None else []
-    special = [path for path in (*places, *inside) if has_shell_characters(str(path))]
+    special = [path for path in places if has_shell_characters(str(path))]
     if special:
-        more = f" (and {count(len(special) - 1, 'other path')})" if special[1:] else ""
-        message = f"the path has characters that a tool of the cloud may run as a shell command{more}"
+        message = "the path has characters that a tool of the cloud may run as a shell command"
         yield Finding("upload-name", Severity.ERROR, message, shown(str(special[0])), "rename it", ExitCode.SYNC)
-    for path in (each for each in inside if each.name == IGNORED_BY_SKY):
-        message = "SkyPilot would read its patterns, which may name files outside of the data"
-        yield Finding(
-            "upload-name", Severity.ERROR, message, shown(str(path)), "move it out of the data", ExitCode.SYNC
-        )
-
-
-def _every_path(root: Path) -> Iterator[Path]:
-    """Yield the path of each file, folder and link in the folder."""
-    for folder, folders, names in _folders(root):
-        yield from (Path(folder, name) for name in (*folders, *names))
 
 
 def has_shell_characters(name: str) -> bool:
@@ -176,25 +143,14 @@ def _list_files(root: Path) -> Iterator[tuple[str, Path]]:
     if root.is_file():
         yield root.name, root
         return
-    for folder, names, _ in _walk(root):
+    for folder, names in _walk(root):
         for name in names:
             path = Path(folder, name)
             yield path.relative_to(root).as_posix(), _regular(path)
 
 
-def _walk(root: Path) -> Iterator[tuple[str, list[str], frozenset[str]]]:
-    """Yield each folder of the data once, the names of its files, and the names in it that are left out.
-
-    Links to folders are followed.
-    """
-    for folder, folders, names in _folders(root):
-        left_out = OUT.intersection((*folders, *names))
-        folders[:] = sorted(set(folders) - left_out)
-        yield folder, [name for name in names if name not in left_out], left_out
-
-
-def _folders(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield what `os.walk` yields. Links to folders are followed, and each folder is entered once."""
+def _walk(root: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield each folder of the data once, with the names of its files. Links to folders are followed."""
     entered: set[tuple[int, int]] = set()
     for folder, folders, names in os.walk(root, followlinks=True):
         status = Path(folder).stat()
@@ -202,7 +158,8 @@ def _folders(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
             folders.clear()
             continue
         entered.add((status.st_dev, status.st_ino))
-        yield folder, folders, names
+        folders[:] = sorted({*folders} - OUT)
+        yield folder, [name for name in names if name not in OUT]
 
 
 def _regular(path: Path) -> Path:

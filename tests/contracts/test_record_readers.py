@@ -50,6 +50,7 @@ NOT_RECORDS = {
     "remote.project.included_files": "the project's ignore files",
     "remote.project.user_folder": "the user's configuration folder",
     "remote.sync.stream": "the files that are sent",
+    "pipeline.export.bundle": "the data that is packed",
 }
 """Modules that use the same functions to read other files."""
 

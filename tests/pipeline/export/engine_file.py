@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from pipeline.cli.main import run
+
+ENGINES = ("sky", "dstack")
+FILES = {"sky": "task.yaml", "dstack": "task.dstack.yml"}
 
 
 @dataclass(frozen=True)
@@ -37,3 +43,15 @@ def read_engine_file(engine: str, file: Path) -> EngineFile:
         return EngineFile(values, uploads, (values["setup"], values["run"]))
     uploads = {one["path"]: (file.parent / one["local_path"]).resolve() for one in values["files"]}
     return EngineFile(values, uploads, tuple(values["commands"]))
+
+
+def exported(engine: str, root: Path, *words: str, config: str = "Paper_R64") -> EngineFile:
+    """Run `pipeline export` and read the file that it wrote."""
+    assert run(["export", engine, "--config", config, *words]) == 0
+    name = Path(config).stem
+    return read_engine_file(engine, root / ".halfstep" / "export" / f"{engine}-{name}" / FILES[engine])
+
+
+def archived(task: EngineFile) -> dict[str, tarfile.TarInfo]:
+    with tarfile.open(task.uploads["halfstep-task/project.tar.gz"]) as archive:
+        return {member.name: member for member in archive}

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from importlib.metadata import distribution
@@ -15,49 +14,12 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli.main import run
-from pipeline.config.load import load_config
 from pipeline.export.bundle import pack_wheel
 from pipeline.export.task import task_name
-from pipeline.runs.consent import require_secret_consent
 from remote.protocol.exits import ExitCode
-from tests.lab.answers import Person
-from tests.pipeline.export.engine_file import EngineFile, read_engine_file
+from tests.pipeline.export.engine_file import ENGINES, archived, exported
 
 ROOT = Path(__file__).parents[3]
-ENGINES = ("sky", "dstack")
-FILES = {"sky": "task.yaml", "dstack": "task.dstack.yml"}
-KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW\n"
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    root = tmp_path / "speech"
-    (root / "configs").mkdir(parents=True)
-    (root / "configs" / "Paper_R64.yaml").write_text(
-        "command: [python, train.py]\nsecrets: [HF_TOKEN]\nenv: {LEVEL: '3'}\n"
-    )
-    (root / "train.py").write_text("print('training')\n")
-    (root / "start.sh").write_text("#!/bin/sh\n")
-    (root / "start.sh").chmod(0o755)
-    (root / "latest").symlink_to("train.py")
-    (root / ".gitignore").write_text("out/\n")
-    (root / "out").mkdir()
-    (root / "out" / "big.bin").write_text("large")
-    monkeypatch.chdir(root)
-    require_secret_consent(load_config("Paper_R64", root), Person(), typed=False, host=None)
-    return root
-
-
-def exported(engine: str, root: Path, *words: str, config: str = "Paper_R64") -> EngineFile:
-    """Run `pipeline export` and read the file that it wrote."""
-    assert run(["export", engine, "--config", config, *words]) == 0
-    name = Path(config).stem
-    return read_engine_file(engine, root / ".halfstep" / "export" / f"{engine}-{name}" / FILES[engine])
-
-
-def archived(task: EngineFile) -> dict[str, tarfile.TarInfo]:
-    with tarfile.open(task.uploads["halfstep-task/project.tar.gz"]) as archive:
-        return {member.name: member for member in archive}
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -137,120 +99,6 @@ def test_a_builtin_config_is_named_and_its_data_is_in_the_wheel(project: Path) -
     assert task.values["run"].endswith("run --host local --config tiny\n")
     wheel = zipfile.ZipFile(next(path for name, path in task.uploads.items() if name.endswith(".whl")))
     assert any(name.startswith("pipeline/shipped/tiny-speech/") for name in wheel.namelist())
-
-
-@pytest.mark.parametrize(("named", "place"), [("sounds", "in"), ("../sounds", "out")])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_data_is_uploaded_separately_and_found_under_its_name(
-    project: Path, tmp_path: Path, engine: str, named: str, place: str
-) -> None:
-    folder = (project / named).resolve()
-    folder.mkdir()
-    (folder / "a.txt").write_text("one")
-    task = exported(engine, project, "--set", f"data.path={named}")
-    assert task.uploads["halfstep-task/data"] == folder
-    assert not any(name.startswith("sounds") for name in archived(task))
-    home = tmp_path / "home"
-    task.place_uploads(home)
-    unpack = task.scripts[-1].replace("cd ~\n", "").replace('"$task/venv/bin/pipeline"', "printf '%s\\n'")
-    if engine == "dstack":
-        unpack = unpack[unpack.index("cd ..\n") + len("cd ..\n") :]
-    for _ in range(2):  # the engine restarts a task on the same machine
-        done = subprocess.run(["sh", "-c", unpack], cwd=home, capture_output=True, text=True, check=True)
-        inside = home / "halfstep-task" / "project"
-        assert (inside / "train.py").is_file()
-        if place == "in":
-            assert (inside / "sounds" / "a.txt").read_text() == "one"
-        else:
-            assert f"data.path={home}/halfstep-task/data" in done.stdout
-        (inside / ".halfstep").mkdir(exist_ok=True)
-        (inside / ".halfstep" / "record").write_text("kept")
-        (inside / "stale.py").write_text("")
-    assert (inside / ".halfstep" / "record").read_text() == "kept"
-
-
-@pytest.mark.parametrize("name", [".git/config", "part/.git", "__pycache__/key", "a/.halfstep/key"])
-def test_SE_data_with_a_folder_that_is_not_searched_for_secrets_is_not_exported(
-    project: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    path = project / "sounds" / name
-    path.parent.mkdir(parents=True)
-    path.write_text(KEY)
-    assert run(["export", "sky", "--config", "Paper_R64", "--set", "data.path=sounds", "--json"]) == ExitCode.SYNC
-    (error,) = (each for each in json.loads(capsys.readouterr().out)["findings"] if each["severity"] == "error")
-    assert name.startswith(error["where"]) and "would be uploaded" in error["message"]
-
-
-@pytest.mark.parametrize("link", ["part", "part/deeper"])
-def test_SE_data_with_a_git_folder_behind_a_link_is_not_exported(
-    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], link: str
-) -> None:
-    (tmp_path / "other" / ".git").mkdir(parents=True)
-    (tmp_path / "other" / ".git" / "config").write_text(KEY)
-    (tmp_path / "sounds" / link).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / "sounds" / link).symlink_to(tmp_path / "other")
-    (tmp_path / "sounds" / "again").symlink_to(tmp_path / "sounds")
-    assert run(["export", "sky", "--config", "Paper_R64", "--set", "data.path=../sounds", "--json"]) == ExitCode.SYNC
-    (error,) = (each for each in json.loads(capsys.readouterr().out)["findings"] if each["severity"] == "error")
-    assert error["where"] == f"{link}/.git" and "would be uploaded" in error["message"]
-
-
-def judge_finder_file(tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str) -> list[str]:
-    """Export data with the file that is at `tmp_path`/finder, as part/.DS_Store. Return the places of the errors."""
-    part = tmp_path / "sounds" / "part"
-    part.mkdir(parents=True)
-    (part / "a.txt").write_text("one")
-    (tmp_path / "finder").rename(part / ".DS_Store")
-    code = run(["export", engine, "--config", "Paper_R64", "--set", "data.path=../sounds", "--json"])
-    answer = json.loads(capsys.readouterr().out)
-    errors = [one["where"] for one in answer["findings"] if one["severity"] == "error"]
-    assert code == (ExitCode.SYNC if errors else ExitCode.OK)
-    return errors
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("target", ["notes.txt", "notes", "sounds/part/a.txt", "/dev/null"])
-def test_SE_a_finder_file_that_is_a_link_is_not_exported(
-    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str, target: str
-) -> None:
-    (tmp_path / "notes.txt").write_text("private")
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "finder").symlink_to(tmp_path / target)
-    assert judge_finder_file(tmp_path, capsys, engine) == ["part/.DS_Store"]
-
-
-@pytest.mark.parametrize("form", ["key", "folder", "fifo"])
-def test_SE_a_finder_file_of_another_form_is_not_exported(
-    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
-) -> None:
-    if form == "key":
-        (tmp_path / "finder").write_text(KEY)
-    elif form == "fifo":
-        os.mkfifo(tmp_path / "finder")
-    else:
-        (tmp_path / "finder").mkdir()
-        (tmp_path / "finder" / "notes.txt").symlink_to(tmp_path)
-    assert judge_finder_file(tmp_path, capsys, "dstack") == ["part/.DS_Store"]
-
-
-def test_data_with_a_file_of_the_finder_is_exported(
-    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "finder").write_bytes(b"\0\0\0\1Bud1\0\0")
-    assert judge_finder_file(tmp_path, capsys, "dstack") == []
-
-
-def test_data_that_contains_a_key_is_not_exported(
-    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "sounds").mkdir()
-    (tmp_path / "sounds" / "a.txt").write_text("one")
-    (tmp_path / "sounds" / "id_rsa").write_text(KEY)
-    words = ["export", "sky", "--config", "Paper_R64", "--set", "data.path=../sounds", "--json"]
-    assert run(words) == ExitCode.SYNC
-    answer = json.loads(capsys.readouterr().out)
-    assert [one["where"] for one in answer["findings"] if one["severity"] == "error"] == ["id_rsa"]
-    assert not (project / ".halfstep" / "export").exists()
 
 
 def test_an_upload_over_the_limit_of_a_dstack_server_is_a_warning(
