@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fixers.frame.change import SkippedPlace
 from fixers.frame.findings import warning
 from fixers.plans.doubts import Doubt
+from fixers.plans.rejected_commands import REJECTED
 from fixers.sources.commands import reads_commands
 from remote.protocol.findings import Finding
 
@@ -50,16 +51,19 @@ def proof_of(
     doubts: Mapping[str, Doubt],
     unsuited: frozenset[str],
     unstarted: frozenset[str],
+    rejected: frozenset[str] = frozenset(),
 ) -> Proof:
     """Return the proof with the warnings about doubted programs, and the reason for each file that stays.
 
     `outside`: files that no training uses. `held_back`: files of doubted programs. `unsuited`: configs that keep
-    bfloat16, and their commands. `unstarted`: doubted programs that nothing starts.
+    bfloat16, and their commands. `unstarted`: doubted programs that nothing starts. `rejected`: commands that never
+    start.
     """
-    withheld = outside | held_back
+    withheld = outside | held_back | rejected
     findings = _grouped({entry: each for entry, each in doubts.items() if entry not in unstarted})
     skipped = [SkippedPlace(path, ABSENT if reads_commands(path) else NOT_TRAINING) for path in sorted(outside)]
     skipped += [SkippedPlace(path, OF_CONFIG) for path in sorted(unsuited) if reads_commands(path)]
+    skipped += [SkippedPlace(path, REJECTED) for path in sorted(rejected)]
     skipped += [SkippedPlace(path, UNSTARTED) for path in sorted(unstarted)]
     return Proof(withheld, findings=tuple(findings), skipped=tuple(skipped))
 

@@ -28,6 +28,7 @@ from fixers.plans.owners import PYTHON, Owners, commands_naming
 from fixers.plans.program_attention import is_kept, needed_places, path_of, replaces_flash
 from fixers.plans.programs import Program, find_programs, imports_any, loaded_by, scripts_in, starts
 from fixers.plans.proof import Proof, proof_of
+from fixers.plans.rejected_commands import rejected_commands
 from fixers.plans.shared_casts import using_changed_casts
 from fixers.plans.weight_dtypes import of_weights
 from fixers.settings.known_formats import is_known_format
@@ -92,7 +93,9 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
     unstarted = _unstarted(doubts, target)
     held_back = sharing.held_back(doubts) | warnings.unsuited | overflows.loading(shared)
     outside = _outside(owners, changes, held_back, attribution)
-    proof = proof_of(outside, held_back, doubts, warnings.unsuited, unstarted)
+    launched, entries = target.code_facts.traits.launched, [each.entry for each in attribution.programs]
+    rejected = rejected_commands(changes.keys() - held_back - outside, launched, entries, tree.read)
+    proof = proof_of(outside, held_back, doubts, warnings.unsuited, unstarted, rejected)
     proof = _of_mixed(proof, mixed, attached, doubts)
     proof = replace(proof, skipped=proof.skipped + overflows.left(shared, doubts))
     return replace(proof, repeated=warnings.repeated(doubts), probing=mixed.of_probes(held_back, doubts))

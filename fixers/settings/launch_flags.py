@@ -9,8 +9,9 @@ What it does
     script a dtype, and neither `--bf16` nor `--fp16`, gets `--fp16 True`, because TRL computes in bfloat16 by default.
 
     Only arguments, assignments and configs written by a heredoc are edited. Comments, printed strings, paths,
-    comparisons and commands such as echo or grep are never edited. The script that the command starts determines the
-    new spelling of a value. If the script accepts no float16, the value is not changed, and a warning names the line.
+    comparisons, commands such as echo or grep, and commands of inference servers are never edited. The script that
+    the command starts determines the new spelling of a value. If the script accepts no float16, the value is not
+    changed, and a warning names the line.
 
 Why
     A command-line flag overrides the default in the script: with `--bf16 True`, Trainer uses bfloat16 even if the

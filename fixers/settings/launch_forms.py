@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from fixers.frame.code_facts import CodeFacts
 from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.settings.edit_list import EditList
-from fixers.settings.launch_options import CommandOption, Options, TextRange, assignments_of, options_of
+from fixers.settings.launch_options import CommandOption, Options, TextRange, assignments_of, options_of, serves_model
 from fixers.settings.precision_words import (
     ATTENTION,
     COUNTERPARTS,
@@ -93,10 +94,11 @@ class Launch:
 
     def read(self, script: Script) -> None:
         """Add the edits for every command, then for the variables used as values of precision options."""
-        for command in script.commands:
+        commands = [each for each in script.commands if not serves_model(each)]
+        for command in commands:
             self.compares = is_compared(command, script.commands)
             self.judge(command)
-        for command in script.commands:
+        for command in commands:
             for name, value in assignments_of(command):
                 self.judge_variable(name, value)
             self.judge_loop(command.words)
@@ -128,11 +130,9 @@ class Launch:
                         self.warn(word, f"the loop sets {name} to {word.text}; {NO_BFLOAT16}")
 
     def judge_text(self, inside: tuple[int, int]) -> None:
-        try:
+        with suppress(Unparsable):
             for command in scan_shell(self.data, *inside).commands:
                 self.judge(command)
-        except Unparsable:
-            return
 
     def judge_words(self, words: Sequence[Word]) -> None:
         for text_range in shell_texts_in(words):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from posixpath import basename
 
 from fixers.settings.precision_words import (
     FLASH_SWITCH,
@@ -19,6 +21,9 @@ from fixers.sources.words import Command, Word
 
 OVERRIDE = re.compile(r"(\+{0,2}|--)([\w.-]+)=(.*)", re.DOTALL)
 SWITCHES = (LIKE_BF16, LIKE_FP16, IS_TF32, FLASH_SWITCH, NO_FLASH_SWITCH)
+SERVERS = frozenset({"text-generation-launcher", "text-embeddings-router", "llama-server", "tritonserver"})
+SERVES = frozenset({"vllm serve", "lmdeploy serve", "sglang serve"})
+SERVER_MODULE = re.compile(r"vllm\.entrypoints\.[\w.]+|sglang\.launch_server|fastchat\.serve\.[\w.]+")
 FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
 
 
@@ -60,6 +65,14 @@ def options_of(words: Sequence[Word]) -> Iterator[CommandOption]:
             flag = TextRange(start, end, raw, raw)
             value = words[at + 1] if at + 1 < len(words) and not words[at + 1].raw.startswith("-") else None
             yield CommandOption(option(raw), flag, text_range_of(value) if value and _is_value_of(raw, value) else None)
+
+
+def serves_model(command: Command) -> bool:
+    """Return True for a command that starts an inference server. It trains nothing, and chooses its own attention."""
+    words = [word.text or "" for word in command.words]
+    pairs = {f"{basename(one)} {other}" for one, other in pairwise(words)}
+    modules = (each for each in words if SERVER_MODULE.fullmatch(each))
+    return any(basename(each) in SERVERS for each in words[:2]) or bool(pairs & SERVES) or any(modules)
 
 
 def _is_value_of(flag: str, value: Word) -> bool:

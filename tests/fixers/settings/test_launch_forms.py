@@ -143,3 +143,28 @@ def test_a_script_that_cannot_be_read_is_reported_and_a_config_of_commands_is_no
     assert outcome("\nt --bf16 'x\n") == ("\nt --bf16 'x\n", [("2", message, "check its flags by hand")])
     assert outcome("run: [t, --bf16\n", "c.yaml") == ("run: [t, --bf16\n", [])
     assert outcome("run: [t, --bf16, 'True']\n", "c.yaml") == ("run: [t, --fp16, 'True']\n", [])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "USE_FLASH_ATTENTION=true text-generation-launcher --model-id m --dtype bfloat16",
+        "CUDA_VISIBLE_DEVICES=1 vllm serve m --dtype bfloat16",
+        "python -m vllm.entrypoints.openai.api_server --model m --dtype bfloat16",
+        "nohup /opt/bin/lmdeploy serve api_server m --dtype bfloat16",
+    ],
+)
+def test_a_command_that_starts_an_inference_server_stays(command):
+    assert outcome(f"{command}\n") == (f"{command}\n", [])
+    assert outcome(f"{command}\ntrain --bf16\n") == (f"{command}\ntrain --fp16\n", [])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("train --serve vllm --dtype bfloat16\n", "train --serve vllm --dtype float16\n"),
+        ("python -m serve.train --dtype bfloat16\n", "python -m serve.train --dtype float16\n"),
+    ],
+)
+def test_a_command_that_only_names_an_inference_server_is_changed(before, after):
+    assert outcome(before) == (after, [])
