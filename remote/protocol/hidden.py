@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from functools import lru_cache
-from typing import Annotated, FrozenSet, Iterable, Set, Tuple, Union
+from typing import Annotated, FrozenSet, Iterable, Iterator, Set, Tuple, Union
 from urllib.parse import quote, quote_plus
 
 from remote.protocol.text import first_line, one_line, safe_text
@@ -15,6 +15,7 @@ SHORTEST = 6
 """Shorter values are not replaced, because they may also occur as ordinary words."""
 SPECIAL = re.compile(r"[^\w@%+=:,./-]")
 ENCODED = re.compile("%[0-9A-F]{2}")
+ESCAPED = re.compile(r"\\u[0-9a-f]{4}")
 
 _values: Set[str] = set()
 
@@ -56,10 +57,16 @@ def _forms(secret: str) -> Tuple[str, ...]:
     data = secret.encode("utf-8", "surrogateescape")
     encoded = (quote(data), quote(data, safe=""), quote_plus(data))
     lower = (ENCODED.sub(lambda found: found[0].lower(), text) for text in encoded)
-    escaped = json.dumps(secret)[1:-1]
-    twice = json.dumps(escaped)[1:-1]
     python = (repr(secret)[1:-1], ascii(secret)[1:-1], repr(data)[2:-1])
-    return (secret, *encoded, *lower, escaped, escaped.replace("/", "\\/"), twice, *python, *_shell_forms(secret))
+    return (secret, *encoded, *lower, *_json_forms(secret), *python, *_shell_forms(secret))
+
+
+def _json_forms(secret: str) -> Iterator[str]:
+    """Yield the secret as in a JSON string, and as in a JSON string in a JSON string."""
+    for only_ascii in (True, False):
+        escaped = json.dumps(secret, ensure_ascii=only_ascii)[1:-1]
+        for text in (escaped, ESCAPED.sub(lambda found: found[0].upper().replace("U", "u", 1), escaped)):
+            yield from (text, text.replace("/", "\\/"), json.dumps(text, ensure_ascii=only_ascii)[1:-1])
 
 
 def _shell_forms(secret: str) -> Tuple[str, ...]:

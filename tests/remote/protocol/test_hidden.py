@@ -116,13 +116,26 @@ def test_SE_18_a_secret_is_replaced_in_the_error_for_a_malformed_answer() -> Non
     assert "correct-horse" not in caught.value.message
 
 
-SECRETS = ["p4'sswo/rd-x", "pa$$w0rd!x", 'ab"cd\\ef12', "tök€n-1234567", "tok en 12345", "o'ne\"two\\3"]
+SECRETS = [
+    "p4'sswo/rd-x",
+    "pa$$w0rd!x",
+    'ab"cd\\ef12',
+    "tök€n-1234567",
+    "tok en 12345",
+    "o'ne\"two\\3",
+    "pä$$wörd 'x\"/y",
+]
 QUOTES: dict[str, Callable[[str], str]] = {
     "shlex": shlex.quote,
     "single": lambda value: "'" + value.replace("'", "'\\''") + "'",
     "ansi-c": lambda value: "$'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'",
     "bytes": lambda value: repr(value.encode()),
     "ascii": ascii,
+    "json": lambda value: json.dumps(value, ensure_ascii=False),
+    "json in capitals": lambda value: re.sub(
+        r"\\u[0-9a-f]{4}", lambda one: "\\u" + one[0][2:].upper(), json.dumps(value)
+    ),
+    "letters in json in json": lambda value: json.dumps(json.dumps(value, ensure_ascii=False), ensure_ascii=False),
     "json in json": lambda value: json.dumps(json.dumps(value)),
     "printf %q": lambda value: re.sub(r"([ $!'\"\\])", r"\\\1", value),
 }
