@@ -12,7 +12,7 @@ from fixers.plans.doubts import Doubt
 from fixers.plans.programs import Program
 from fixers.sources.by_content import by_content
 from fixers.sources.file_roles import SCALES
-from fixers.sources.lines import LinePattern, holds
+from fixers.sources.lines import LinePattern, holds, holds_any
 from fixers.sources.splice import line_of
 
 SCALES_SURELY = re.compile(
@@ -30,6 +30,8 @@ SCALES_IN_MEGATRON = LinePattern(
     ),
     (b"grad_scale_func", b".scale_loss("),
 )
+FUSED_BACKWARD = re.compile(rb"^[^#\n]*(?<!class )\b(?:Ada)?(?:Lomo|LOMO)\(", re.MULTILINE)
+"""Matches an optimizer that updates weights during the backward pass, so that no engine scales its loss."""
 LOOPS_OF_MEGATRON = (".pretrain", ".finetune")
 """Functions of Megatron-LM and Megatron Bridge that run the whole training and scale its loss."""
 
@@ -42,6 +44,11 @@ def of_code(program: Program, read: Callable[[str], bytes]) -> Iterator[Doubt]:
             yield Doubt(f"{where} raises an error for float16", where)
     if not any(module.scales for module in program.modules) or _has_only_own_trainers(program, read):
         yield Doubt("nothing in it scales the loss", program.entry)
+    for path in (each.path for each in program.modules):
+        text = _read(path, read)
+        if holds_any(text, (b"Lomo(", b"LOMO(")) and (found := FUSED_BACKWARD.search(text)):
+            where = f"{path}:{line_of(text, found.start())}"
+            yield Doubt(f"{where} creates an optimizer that updates weights in the backward pass, unscaled", where)
     yield from _of_megatron(program, read)
 
 

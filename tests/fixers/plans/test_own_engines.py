@@ -1,4 +1,7 @@
-"""Models that a trainer of the project gives to DeepSpeed's engine are not cast: the engine keeps float32 copies."""
+"""Models that a trainer of the project gives to DeepSpeed's engine are not cast: the engine keeps float32 copies.
+
+A program whose optimizer updates weights in the backward pass keeps bfloat16: the engine does not scale its loss.
+"""
 
 from __future__ import annotations
 
@@ -80,3 +83,28 @@ def test_a_model_that_deepspeed_gets_from_a_trainer_of_the_project_is_not_cast(t
 )
 def test_a_model_that_may_train_without_the_engine_is_cast(tmp_path: Path, files: dict[str, str]) -> None:
     assert "parameter.data = " in changed(planned(tmp_path, {**FILES, **files}))["train.py"]
+
+
+FUSED = """from torch.optim import Optimizer
+
+
+class Lomo(Optimizer):
+    def fused_backward(self, loss, lr):
+        loss.backward()
+"""
+CREATES = "optimizer = {}(model, lr=2e-5)"
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "stays"),
+    [("Lomo", True), ("AdaLomo", True), ("lomo.Lomo", True), ("AdamW", False), ("#", False)],
+)
+def test_a_program_with_an_optimizer_that_fuses_the_backward_pass_stays(
+    tmp_path: Path, optimizer: str, stays: bool
+) -> None:
+    created = CREATES.format(optimizer) if "#" not in optimizer else f"# Lomo(model)\n{CREATES.format('AdamW')}"
+    script = SCRIPT.replace("optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)", created)
+    files = {**FILES, "train.py": f"from speech.lomo import *\n{script}", "speech/lomo.py": FUSED}
+    plan = planned(tmp_path, files)
+    assert ("train.py" in changed(plan)) is not stays
+    assert stays is any("in the backward pass, unscaled" in each.message for each in plan.findings)
