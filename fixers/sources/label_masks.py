@@ -121,6 +121,8 @@ def _assigns_ignored_label(node: ast.AST) -> bool:
             return False
         case ast.Assign(targets=[ast.Subscript() as target], value=value):
             return _is_ignored(value) and mentions_labels(target.value)
+        case ast.ListComp(elt=ast.IfExp(body=one, orelse=other, test=ast.Compare()), generators=[each, *_]):
+            return (_is_ignored(one) or _is_ignored(other)) and mentions_labels(each.iter)
     return False
 
 
