@@ -44,7 +44,7 @@ def test_a_content_is_judged_once_and_not_kept() -> None:
 
 def test_SE_parsed_notebooks_do_not_stay_in_memory() -> None:
     def notebook(number: int) -> bytes:
-        source = [f"x = {number}\n"] * 5_000
+        source = [f"x = {number}\n"] * 1_000
         return json.dumps({"cells": [{"cell_type": "code", "source": source}], "nbformat": 4}).encode()
 
     tracemalloc.start()

@@ -18,8 +18,8 @@ from remote.errors import BadUsage
 from remote.protocol.gauges import Gauges, GpuUse
 from remote.protocol.jobs import JobResult, JobState
 
-MANY = 40
-LIST = 4 * 2**20
+MANY = 12
+LIST = 2**20
 FIELDS: dict[str, object] = {
     "host_config": {"a": [{}] * 9000},
     "losses": [1.5] * 9000,
