@@ -101,8 +101,7 @@ def preview_stages(
     trained = True
     after = synced or view
     for stage in STAGES:
-        seen, failure = after if stage.name in DEPEND_ON_FILES else view, checkpoints.failures.get(stage.name)
-        status = judge_status(stage, seen, checkpoints.of(stage.name), failure)
+        status = judge_status(stage, after if stage.name in DEPEND_ON_FILES else view, checkpoints)
         if status.done and files_change and stage.name in DEPEND_ON_FILES:
             status = StageStatus(False, "its input files will change")
         state, reason = StageState.SKIPPED if status.done else StageState.PENDING, status.reason

@@ -158,8 +158,11 @@ def runs_the_command(context: Context, to_do: tuple[str, ...]) -> bool:
 
 
 def collect_results(context: Context, ran: RunResult) -> None:
-    """Download the logs of a failed training and write the report; Ctrl-C skips the rest."""
-    if ran.exit_code is ExitCode.INTERRUPTED:
+    """Download the logs of a failed training and write the report; Ctrl-C skips the rest.
+
+    A command that was refused changed nothing, so the report of the run is kept.
+    """
+    if ran.exit_code in (ExitCode.INTERRUPTED, ExitCode.USAGE, ExitCode.BUSY):
         return
     try:
         download_failed_run(context, ran)

@@ -9,7 +9,9 @@ from pathlib import Path
 from pipeline.records.signed import NotOwn, read_in_place, write_in_place
 from remote.protocol.values import decode, encode
 
-VERSION = 2
+VERSION = 3
+KEPT = 8
+"""The number of checkpoints of a stage. Runs of a config that differ in `--set` have different inputs."""
 PROBLEM = "the stage checkpoints {}; every stage is checked again"
 
 
@@ -32,40 +34,50 @@ class StageCheckpoint:
 
 @dataclass(frozen=True)
 class StageFailure:
-    """The last failure of a stage: when, and the message of its first error."""
+    """The last failure of a stage: when, the message of its first error, and the fingerprint of its inputs."""
 
     failed_unix: float
     message: str
+    fingerprint: str
 
 
 @dataclass(frozen=True)
 class StageCheckpoints:
     """All stage checkpoints of one project, host and config. `problem` is the reason why the file could not be used.
 
-    `failures` has the last failure of each stage that has failed since it was done.
+    `stages` has the checkpoints of each stage for its last KEPT inputs, the newest first. `failures` has the last
+    failure of each stage that has failed since it was done.
     """
 
-    stages: dict[str, StageCheckpoint] = field(default_factory=dict)
+    stages: dict[str, tuple[StageCheckpoint, ...]] = field(default_factory=dict)
     failures: dict[str, StageFailure] = field(default_factory=dict)
     problem: str = ""
 
     def of(self, stage: str) -> StageCheckpoint | None:
-        """Return the checkpoint of the stage, or None if the stage has no checkpoint."""
-        return self.stages.get(stage)
+        """Return the newest checkpoint of the stage, or None if the stage has no checkpoint."""
+        return next(iter(self.stages.get(stage, ())), None)
+
+    def find(self, stage: str, fingerprint: str) -> StageCheckpoint | None:
+        """Return the checkpoint of the stage for the inputs with this fingerprint, or None."""
+        return next((one for one in self.stages.get(stage, ()) if one.fingerprint == fingerprint), None)
 
     def with_checkpoint(self, checkpoint: StageCheckpoint) -> StageCheckpoints:
-        """Return a copy with `checkpoint`, which replaces an older checkpoint of the same stage."""
+        """Return a copy with `checkpoint` as the newest of its stage. It replaces one for the same inputs."""
         failures = {name: failure for name, failure in self.failures.items() if name != checkpoint.stage}
-        return replace(self, stages={**self.stages, checkpoint.stage: checkpoint}, failures=failures)
+        others = self.without(checkpoint.stage, checkpoint.fingerprint).stages
+        kept = (checkpoint, *others.get(checkpoint.stage, ()))[:KEPT]
+        return replace(self, stages={**others, checkpoint.stage: kept}, failures=failures)
 
-    def with_failure(self, stage: str, message: str) -> StageCheckpoints:
-        """Return a copy without a checkpoint of that stage, in which the stage failed now."""
-        failures = {**self.failures, stage: StageFailure(time.time(), message)}
-        return replace(self.without((stage,)), failures=failures)
+    def with_failure(self, stage: str, fingerprint: str, message: str) -> StageCheckpoints:
+        """Return a copy in which the stage failed now with these inputs, without a checkpoint for them."""
+        failures = {**self.failures, stage: StageFailure(time.time(), message, fingerprint)}
+        return replace(self.without(stage, fingerprint), failures=failures)
 
-    def without(self, stages: tuple[str, ...]) -> StageCheckpoints:
-        """Return a copy without the checkpoints of the named stages."""
-        return replace(self, stages={name: c for name, c in self.stages.items() if name not in stages})
+    def without(self, stage: str, fingerprint: str) -> StageCheckpoints:
+        """Return a copy without the checkpoint of the stage for these inputs."""
+        left = tuple(one for one in self.stages.get(stage, ()) if one.fingerprint != fingerprint)
+        others = {name: kept for name, kept in self.stages.items() if name != stage}
+        return replace(self, stages={**others, stage: left} if left else others)
 
 
 def read_checkpoints(path: Path) -> StageCheckpoints:
@@ -79,7 +91,7 @@ def read_checkpoints(path: Path) -> StageCheckpoints:
         if record["version"] != VERSION:
             version = f"have version {record['version']}, and this halfstep writes {VERSION}"
             return StageCheckpoints(problem=PROBLEM.format(version))
-        stages = decode(dict[str, StageCheckpoint], record["claims"])
+        stages = decode(dict[str, tuple[StageCheckpoint, ...]], record["claims"])
         return StageCheckpoints(stages, decode(dict[str, StageFailure], record["failures"]))
     except OSError:
         return StageCheckpoints()

@@ -10,6 +10,7 @@ from pipeline.judgements.job import judge_watched
 from pipeline.messages.outcome import Outcome, StageOutcome
 from pipeline.report.evidence import Evidence
 from pipeline.report.model import Facts, JobRow, RunReport, Verdict, verdict_in
+from pipeline.runs.run_id import training_fingerprint
 from pipeline.runs.secrets import secrets_of
 from pipeline.runs.view import View, card_of
 from remote.protocol.findings import Finding, Severity
@@ -28,7 +29,7 @@ def report_of(
 ) -> RunReport:
     """Return the report of a run without curves and results. `render_saved_report` adds both."""
     precision = view.precision
-    progress = run.progress
+    progress, proof = run.progress, evidence.proofs.get(training_fingerprint(view))
     return RunReport(
         run=run.run,
         config=view.loaded.name,
@@ -45,7 +46,7 @@ def report_of(
         stages=stages,
         jobs=jobs,
         fixes=evidence.fixes,
-        proof=evidence.proof,
+        proof=proof,
         cures=evidence.cures,
         findings=with_commands(view, merge_findings(findings, judge_watched(run.run, run.watched, findings))),
         environment=environment_of(view),
@@ -55,7 +56,7 @@ def report_of(
         first_loss=progress.first_loss if progress else None,
         elapsed_s=run.run_elapsed_s,
         secrets=secrets_of(view.host.config, view.config),
-        not_checked=tuple((unseen.check, unseen.reason) for unseen in evidence.proof.unseen) if evidence.proof else (),
+        not_checked=tuple((unseen.check, unseen.reason) for unseen in proof.unseen) if proof else (),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipeline.records.signed import read_in_place, write_in_place
@@ -10,14 +10,25 @@ from pipeline.report.model import CureRow, FixRow
 from remote.protocol.proof import ProofReport
 from remote.protocol.values import Malformed, decode, encode
 
+PROOFS_KEPT = 8
+
 
 @dataclass(frozen=True)
 class Evidence:
-    """The parts of a report that cannot be computed again later."""
+    """The parts of a report that cannot be computed again later.
 
-    proof: ProofReport | None = None
+    `proofs` has the proof of each training by the digest of the training's inputs, the newest last: runs of a config
+    that differ in `--set` have different proofs.
+    """
+
+    proofs: dict[str, ProofReport] = field(default_factory=dict)
     fixes: tuple[FixRow, ...] = ()
     cures: tuple[CureRow, ...] = ()
+
+    def with_proof(self, inputs: str, proof: ProofReport) -> Evidence:
+        """Return a copy with the proof of the training that has inputs with this digest."""
+        others = [(digest, one) for digest, one in self.proofs.items() if digest != inputs]
+        return replace(self, proofs=dict([*others, (inputs, proof)][-PROOFS_KEPT:]))
 
 
 def read_evidence(path: Path) -> Evidence:

@@ -83,6 +83,11 @@ def training_inputs(view: View) -> Inputs:
     }
 
 
+def training_fingerprint(view: View) -> str:
+    """Return the digest of `training_inputs`, under which the proof of the training is kept for the report."""
+    return digest(dict(training_inputs(view)))
+
+
 def work_inputs(view: View) -> Inputs:
     """Return all inputs of the run: the inputs of the training process, and the data."""
     return {**training_inputs(view), "data": view.data_digest or "by name", "trainer": str(TRAINER_VERSION)}

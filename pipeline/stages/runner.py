@@ -46,8 +46,11 @@ def run_stages(context: Context, stages: Sequence[Stage], record: Path, refresh:
         if result.exit_code is not ExitCode.OK:
             result.stages.append(StageOutcome(stage.name, StageState.PENDING))
             continue
-        status = judge_status(stage, context.view, checkpoints.of(stage.name))
+        status = judge_status(stage, context.view, checkpoints)
         if status.done and stage.name not in forced:
+            if status.checkpoint is not None and status.checkpoint != checkpoints.of(stage.name):
+                checkpoints = checkpoints.with_checkpoint(status.checkpoint)
+                write_checkpoints(record, checkpoints)
             outcome = StageOutcome(stage.name, StageState.SKIPPED, reason=status.reason)
             if context.options.phase in (Phase.ALL, Phase.PREPARE):
                 context.listener.stage_ended(outcome)
@@ -55,7 +58,8 @@ def run_stages(context: Context, stages: Sequence[Stage], record: Path, refresh:
             if not result.acted:
                 context.before_acting(_pending(context, stages, checkpoints, forced))
             result.acted = True
-            checkpoints = checkpoints.without(tuple(forced & {stage.name}))
+            if stage.name in forced:
+                checkpoints = checkpoints.without(stage.name, _fingerprint(stage, context))
             outcome, checkpoints = _run_stage(context, stage, checkpoints, result, refresh)
             write_checkpoints(record, checkpoints)
         result.stages.append(outcome)
@@ -78,7 +82,7 @@ def _pending(
     return tuple(
         stage.name
         for stage in wanted
-        if stage.name in forced or not judge_status(stage, context.view, checkpoints.of(stage.name)).done
+        if stage.name in forced or not judge_status(stage, context.view, checkpoints).done
     )
 
 
@@ -106,12 +110,19 @@ def _run_stage(
         context.listener.note(text, command)
     if state is not StageState.DONE:
         failed = state is StageState.FAILED and result.exit_code is not ExitCode.BUSY  # busy: the stage was refused
-        return outcome, checkpoints.with_failure(stage.name, reason) if failed else checkpoints.without((stage.name,))
+        now = _fingerprint(stage, context)
+        if failed:
+            return outcome, checkpoints.with_failure(stage.name, now, reason)
+        return outcome, checkpoints.without(stage.name, now)
     inputs = dict(stage.inputs(context.view))
     checkpoint = checkpoint_now(
         stage.name, digest(inputs), inputs, seconds=seconds, notes=done.notes, caveat=done.caveat
     )
     return outcome, checkpoints.with_checkpoint(checkpoint)
+
+
+def _fingerprint(stage: Stage, context: Context) -> str:
+    return digest(dict(stage.inputs(context.view)))
 
 
 def state_after(report: Report) -> StageState:

@@ -10,7 +10,7 @@ from typing import Protocol
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import StageOutcome
 from pipeline.records.inputs import Inputs, digest
-from pipeline.records.stage_checkpoints import StageCheckpoint, StageFailure
+from pipeline.records.stage_checkpoints import StageCheckpoint, StageCheckpoints
 from pipeline.report.evidence import Evidence
 from pipeline.runs.view import View
 from remote.host import Host
@@ -135,27 +135,28 @@ class Stage(Protocol):
 
 @dataclass(frozen=True)
 class StageStatus:
-    """Whether a stage is done, and the reason."""
+    """Whether a stage is done, and the reason. A stage that is done has a checkpoint."""
 
     done: bool
     reason: str
+    checkpoint: StageCheckpoint | None = None
 
 
-def judge_status(
-    stage: Stage, view: View, checkpoint: StageCheckpoint | None, failure: StageFailure | None = None
-) -> StageStatus:
+def judge_status(stage: Stage, view: View, checkpoints: StageCheckpoints) -> StageStatus:
     """Judge whether the stage has a checkpoint for the current inputs and its result exists on the host."""
-    if checkpoint is None and failure is not None:
-        return StageStatus(False, f"failed at {moment(failure.failed_unix)}: {failure.message}")
-    if checkpoint is None:
+    newest, failure = checkpoints.of(stage.name), checkpoints.failures.get(stage.name)
+    if newest is None and failure is None:
         return StageStatus(False, "not done yet")
     inputs = dict(stage.inputs(view))
-    if checkpoint.fingerprint != digest(inputs):
-        return StageStatus(False, _difference(checkpoint.inputs, inputs))
+    checkpoint = checkpoints.find(stage.name, digest(inputs))
+    if checkpoint is None and failure is not None and failure.fingerprint == digest(inputs):
+        return StageStatus(False, f"failed at {moment(failure.failed_unix)}: {failure.message}")
+    if checkpoint is None:
+        return StageStatus(False, _difference(newest.inputs, inputs) if newest is not None else "not done yet")
     report = stage.check(view)
     if not report.ok:
         return StageStatus(False, report.errors[0].message)
-    return StageStatus(True, checkpoint.caveat or stage.summary(view))
+    return StageStatus(True, checkpoint.caveat or stage.summary(view), checkpoint)
 
 
 def _difference(before: Inputs, now: Inputs) -> str:

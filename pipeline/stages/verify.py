@@ -17,7 +17,7 @@ from pipeline.runs.command import command_of, data_at, environment_of, interpret
 from pipeline.runs.fixes import plan_for, tree_as_fixed
 from pipeline.runs.launch import describe_launch_changes
 from pipeline.runs.launcher import describe_processes
-from pipeline.runs.run_id import training_inputs
+from pipeline.runs.run_id import training_fingerprint, training_inputs
 from pipeline.runs.runtime import describe_runtime, runtime_of
 from pipeline.runs.secrets import secret_values
 from pipeline.runs.view import View
@@ -77,7 +77,7 @@ class Verify:
             context.listener.note(words)
         context.listener.progress("running the real command until two optimizer steps take effect")
         proof = prove(context)
-        context.evidence = replace(context.evidence, proof=proof)
+        context.evidence = context.evidence.with_proof(training_fingerprint(view), proof)
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
         code = static.without_refuted(code, Report(proof.findings))
         lacking = missing_modules.missing_after(context.host, view, proof.exit)

@@ -90,3 +90,21 @@ def test_verify_alone_leaves_the_host_byte_identical(user: User, sshd: Sshd, con
     for seen in ("trainable-dtype", "loss-finite", "adapter-gradient", "adapter-moves"):
         assert checks[seen] == "info", checks
     assert tree_of(sshd.home) == before
+
+
+def test_a_command_typed_again_after_another_one_of_the_same_config_has_nothing_to_do(user: User) -> None:
+    """Each `--set` has its own proof, and the report of a run shows the proof of that run."""
+    write_plain_project(user.project)
+    first = ("run", "--host", "local", "--config", "plain", "--json")
+    second = (*first, "--set", "env.LEVEL=two")
+    runs = [user.run_pipeline(*words) for words in (first, second)]
+    assert [run.code for run in runs] == [0, 0], runs[0].err + runs[1].err
+    assert runs[0].json["run"] != runs[1].json["run"]
+    for words in (first, second, first):
+        again = user.run_pipeline(*words)
+        assert (again.code, again.states) == (0, dict.fromkeys(STAGES, "skipped")), again.out
+    page = user.project / ".halfstep" / "runs" / runs[0].json["run"] / "report.html"
+    before = page.read_bytes()
+    refused = user.run_pipeline(*first, "--set", "env.LEVEL=three", "--resume", runs[0].json["run"])
+    assert refused.code == 2 and "nothing to resume" in refused.out
+    assert page.read_bytes() == before

@@ -70,7 +70,7 @@ def test_the_preview_states_what_a_run_would_do_with_the_training(
     view = view_of(tmp_path, state)
     runs = tuple(replace(run, checkpoints=checkpoints) for run in view.survey.runs)
     view = view.with_survey(replace(view.survey, runs=runs))
-    claims = claims_of(view).without(("train",))
+    claims = claims_of(view).without("train", digest(dict(Train().inputs(view))))
     train, logs = preview_stages(view, claims, files_change=False)[-2:]
     assert (train.state, train.reason) == (seen, reason.format(run_id(view)))
     assert (logs.state, logs.reason) == (StageState.PENDING, "after train")
@@ -80,7 +80,7 @@ def test_the_preview_states_what_a_run_would_do_with_the_training(
 
 def test_plan_and_run_say_the_same_of_a_run_that_has_succeeded_on_the_host(tmp_path: Path) -> None:
     view = view_of(tmp_path)
-    claims = claims_of(view).without(("train",))
+    claims = claims_of(view).without("train", digest(dict(Train().inputs(view))))
     train, logs = preview_stages(view, claims, files_change=False)[-2:]
     ran = Train().run(Context(FakeHost(), view, NoListener()))
     assert (train.state, train.reason) == (StageState.SKIPPED, ran.reason)

@@ -32,7 +32,7 @@ def some_claims() -> StageCheckpoints:
 
 
 def test_stage_checkpoints_are_read_as_they_were_written(tmp_path: Path) -> None:
-    path, claims = tmp_path / "state.json", some_claims().with_failure("verify", "no card")
+    path, claims = tmp_path / "state.json", some_claims().with_failure("verify", "print", "no card")
     write_checkpoints(path, claims)
     assert read_checkpoints(path) == claims
 
@@ -72,7 +72,9 @@ def test_FI_28_a_record_of_another_version_is_rejected(tmp_path: Path, version: 
 
 
 def test_forgetting_one_stage_keeps_the_others() -> None:
-    assert set(some_claims().without(("fix",)).stages) == {"sync", "environment"}
+    assert set(some_claims().without("fix", "print-of-fix").stages) == {"sync", "environment"}
+    claims = some_claims()
+    assert claims.without("fix", "print of other inputs") == claims
 
 
 def hold(path: Path, ready: object) -> None:

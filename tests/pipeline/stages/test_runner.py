@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.messages.outcome import StageState
 from pipeline.records.inputs import Inputs, digest
-from pipeline.records.stage_checkpoints import checkpoint_now, read_checkpoints
+from pipeline.records.stage_checkpoints import KEPT, StageCheckpoints, checkpoint_now, read_checkpoints
 from pipeline.runs.view import View
 from pipeline.stages.runner import run_stages
 from pipeline.stages.stage import Context, RunOptions, StageResult, judge_status
@@ -80,19 +80,62 @@ def test_what_a_stage_could_not_find_out_is_shown_again_when_it_is_skipped(tmp_p
     stage = Toy("verify", outcome=StageResult(reason="half of it", caveat="the rest could not be seen"))
     assert run([stage], tmp_path / "s.json")[0] == [DONE]
     assert run([stage], tmp_path / "s.json")[0] == [SKIPPED]
-    status = judge_status(stage, cast(View, None), read_checkpoints(tmp_path / "s.json").of("verify"))
+    status = judge_status(stage, cast(View, None), read_checkpoints(tmp_path / "s.json"))
     assert (status.done, status.reason) == (True, "the rest could not be seen")
 
 
 def test_a_failed_stage_is_reported_with_its_error_and_time_until_it_is_done(tmp_path: Path) -> None:
     record = tmp_path / "s.json"
     run([Toy("verify", outcome=StageResult(Report((Finding.error("autocast", "it is off"),))))], record)
-    known = read_checkpoints(record)
-    status = judge_status(Toy("verify"), cast(View, None), known.of("verify"), known.failures["verify"])
+    status = judge_status(Toy("verify"), cast(View, None), read_checkpoints(record))
     assert not status.done
     assert re.fullmatch(r"failed at 2\d{3}-\d\d-\d\d [\d:]{8} UTC: it is off", status.reason), status.reason
     run([Toy("verify")], record)
     assert read_checkpoints(record).failures == {}
+
+
+def test_a_stage_that_was_done_with_these_inputs_before_others_is_skipped(tmp_path: Path) -> None:
+    record = tmp_path / "s.json"
+    for rate in ("1", "2", "1", "2"):
+        run([Toy("verify", depends_on={"rate": rate})], record)
+    again = Toy("verify", depends_on={"rate": "1"}, in_order=True)
+    assert run([again], record) == ([SKIPPED], ExitCode.OK) and again.runs == 0
+    newest = read_checkpoints(record).of("verify")
+    assert newest is not None and newest.inputs == {"rate": "1"}
+
+
+def test_a_failure_with_other_inputs_keeps_the_checkpoint_and_is_not_reported_for_it(tmp_path: Path) -> None:
+    record, failed = tmp_path / "s.json", StageResult(Report((Finding.error("data", "there is no such folder"),)))
+    done = Toy("verify", depends_on={"data": "a"})
+    run([done], record)
+    run([Toy("verify", depends_on={"data": "b"}, outcome=failed)], record)
+    assert judge_status(done, cast(View, None), read_checkpoints(record)).done
+    third = judge_status(Toy("verify", depends_on={"data": "c"}), cast(View, None), read_checkpoints(record))
+    assert (third.done, third.reason) == (False, "data: a -> c")
+    second = judge_status(Toy("verify", depends_on={"data": "b"}), cast(View, None), read_checkpoints(record))
+    assert second.reason.endswith("there is no such folder")
+
+
+def test_a_failure_with_the_same_inputs_removes_their_checkpoint_only(tmp_path: Path) -> None:
+    record, failed = tmp_path / "s.json", StageResult(Report((Finding.error("data", "there is no such folder"),)))
+    for rate in ("1", "2"):
+        run([Toy("verify", depends_on={"rate": rate})], record)
+    run([Toy("verify", depends_on={"rate": "2"}, outcome=failed)], record, force="verify")
+    states = [
+        judge_status(
+            Toy("verify", depends_on={"rate": rate}, in_order=True), cast(View, None), read_checkpoints(record)
+        ).done
+        for rate in ("1", "2")
+    ]
+    assert states == [True, False]
+
+
+def test_the_checkpoints_of_a_stage_are_limited() -> None:
+    checkpoints = StageCheckpoints()
+    for number in range(2 * KEPT):
+        checkpoints = checkpoints.with_checkpoint(checkpoint_now("verify", str(number), {}, seconds=0))
+    newest = [str(number) for number in range(2 * KEPT - 1, KEPT - 1, -1)]
+    assert [one.fingerprint for one in checkpoints.stages["verify"]] == newest
 
 
 def test_a_stage_checkpoint_alone_does_not_make_a_stage_done(tmp_path: Path) -> None:
@@ -256,7 +299,7 @@ def test_with_a_damaged_record_every_stage_is_checked_again(tmp_path: Path) -> N
 def test_a_stage_reports_which_input_changed(before: dict[str, str], now: dict[str, str], reason: str) -> None:
     stage = Toy("sync", depends_on=now, in_order=True)
     claim = checkpoint_now("sync", digest(before), before, seconds=0)
-    status = judge_status(stage, cast(View, None), claim)
+    status = judge_status(stage, cast(View, None), StageCheckpoints().with_checkpoint(claim))
     assert (status.done, status.reason) == (False, reason)
 
 
