@@ -164,7 +164,7 @@ def _run_stage(
 def _start(host: Host, adapter_job: AdapterJob, listener: Listener, run: RunSurvey | None) -> int:
     """Start the job unless it is already running, and return its number."""
     if run is not None and run.state is JobState.RUNNING:
-        listener.progress(f"attaching to {adapter_job.name}, which is running")
+        listener.progress(f"attaching to {adapter_job.name}, which is {run.shown_state}")
         return run.job
     number = next_number(run)
     if run is not None and run.progress is not None:

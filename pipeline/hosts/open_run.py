@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,8 +50,8 @@ class OpenRun:
         """Survey the run and record its state. Raises RemoteFault if the host has no such run."""
         return self.look()[0]
 
-    def look(self) -> tuple[RunSurvey, tuple[str, ...]]:
-        """Survey the run; also return the names of the project's other runs that train on the host.
+    def look(self) -> tuple[RunSurvey, Mapping[str, str]]:
+        """Survey the run; also return the project's other runs that run on the host, or are queued there, by name.
 
         If the run's supervisor was killed, a new supervisor is started for the job first.
         """
@@ -63,8 +63,8 @@ class OpenRun:
             message = f"{self.host.name} has no run {self.note.name}"
             raise RemoteFault(message, kind="no-run", where=self.host.name, exit_code=ExitCode.JOB_LOST)
         note_seen(self.folder, run)
-        others = (one.run for one in survey.runs if one.state is JobState.RUNNING and one.run != run.run)
-        return run, tuple(self.records.run_name(other, self.note.host) for other in others)
+        others = (one for one in survey.runs if one.state is JobState.RUNNING and one.run != run.run)
+        return run, {self.records.run_name(other.run, self.note.host): other.shown_state for other in others}
 
     def survey_host(self) -> Survey:
         """Survey the host with all runs of the project."""

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 
+from pipeline.hosts.not_begun import judge_begun
 from pipeline.hosts.open_run import UNREACHABLE_OR_GONE, open_note, unreachable_warning
 from pipeline.hosts.tail import blocks_of, tail_of
 from pipeline.records.layout import Records
@@ -26,11 +27,13 @@ def read_output(
     *,
     lines: int | None = None,
     follow: RetryPolicy | None = None,
+    on_wait: Callable[[str], None] = lambda message: None,
     prompter: Prompter | None = None,
 ) -> tuple[Finding, ...]:
     """Write the output of the run's newest job, or its last `lines` lines, to `sink`.
 
-    With `follow`, a retry policy for lost connections, continue until the job ends. If the host is unreachable, write
+    With `follow`, a retry policy for lost connections, continue until the job ends. Return a warning if the job has not
+    begun, and pass this warning to `on_wait` before a queued job is followed. If the host is unreachable, write
     the local copy, and return a warning with the age of the copy. Raises HalfstepError if the local copy cannot be read
     either.
     """
@@ -47,8 +50,11 @@ def read_output(
             if follow is None:
                 read_log(opened.host, note.project, note.run, take, lines=lines)
             else:
+                for finding in judge_begun(note, opened.survey()):
+                    on_wait(finding.message)
                 for chunk in follow_log(opened.host, note.project, note.run, lines=lines, retry=follow):
                     take(chunk)
+            return () if seen else judge_begun(note, opened.survey())
     except HalfstepError as error:
         path = mirrored_log(folder)
         if path is None or seen or error.exit_code not in UNREACHABLE_OR_GONE:
@@ -58,4 +64,3 @@ def read_output(
                 sink(block)
             age = duration(max(0.0, time.time() - os.fstat(file.fileno()).st_mtime))
         return (unreachable_warning(note, error, f"this is {path.relative_to(folder).as_posix()} as pulled {age} ago"),)
-    return ()

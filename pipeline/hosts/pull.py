@@ -40,12 +40,12 @@ def pull_run(
 ) -> Pulled:
     """Pull the event files and the output of the run into `folder`, and with `weights` also its adapter.
 
-    If the run has not saved its adapter, the adapter of `checkpoint` is pulled instead. If several processes wrote the
-    output, it is also split into one file per rank.
+    A job that has not begun has no output. If the run has not saved its adapter, the adapter of `checkpoint` is pulled
+    instead. If several processes wrote the output, it is also split into one file per rank.
     """
     listener.progress("pulling the logs")
     reports = [pull_events(host, project, run.run, run.events, folder)]
-    if run.job:
+    if run.job and run.has_begun:
         reports.append(PullReport((pull_log(host, project, run.run, run.job, folder),)))
         split_by_rank(folder, run.job, safe_name(host.name))
     source = checkpoint if weights and not run.adapter_sha256 else None

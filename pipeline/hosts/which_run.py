@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pipeline.hosts.open_run import open_note
@@ -18,13 +18,15 @@ from remote.protocol.shell import shell_command
 
 
 def judge_others(
-    verb: str, run: str | None, selected: RunNote, state: JobState, training: Iterable[str]
+    verb: str, run: str | None, selected: RunNote, state: JobState, training: Mapping[str, str]
 ) -> tuple[Finding, ...]:
-    """Return a warning for each running run that the user may have meant, if the selected run is not running."""
+    """Return a warning for each running or queued run that the user may have meant, unless the selected one is."""
     if state is JobState.RUNNING:
         return ()
     return tuple(
-        _also_training(verb, selected, other, "is running") for other in training if _fits(run, selected, other)
+        _also_training(verb, selected, other, f"is {state}")
+        for other, state in training.items()
+        if _fits(run, selected, other)
     )
 
 
@@ -40,13 +42,13 @@ def judge_other_hosts(
     return tuple(finding for findings in surveyed for finding in findings)
 
 
-def judge_still_training(verb: str, host: str, training: Iterable[str]) -> tuple[Finding, ...]:
-    """Return a warning for each other run of the project that trains on the host of the selected run."""
+def judge_still_training(verb: str, host: str, training: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Return a warning for each other run of the project that runs or is queued on the host of the selected run."""
     return tuple(
         Finding.warning(
-            "another-run", f"{other} is still running on {host}", host, shell_command("pipeline {} {}", verb, other)
+            "another-run", f"{other} is still {state} on {host}", host, shell_command("pipeline {} {}", verb, other)
         )
-        for other in training
+        for other, state in training.items()
     )
 
 
@@ -60,12 +62,13 @@ def _survey(
 ) -> tuple[Finding, ...]:
     try:
         with open_note(whole_note(note, records), records, prompter=prompter, keep=False) as opened:
-            if opened.survey().state is not JobState.RUNNING:
+            run = opened.survey()
+            if run.state is not JobState.RUNNING:
                 return ()
     except HalfstepError as error:
         message = f"was running when last seen; {note.host} is unreachable ({error.message})"
         return (_also_training(verb, selected, note.name, message),)
-    return (_also_training(verb, selected, note.name, f"is running on {note.host}"),)
+    return (_also_training(verb, selected, note.name, f"is {run.shown_state} on {note.host}"),)
 
 
 def as_errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

@@ -30,7 +30,14 @@ def judge_run(run: RunSurvey | None, name: str, resume_command: str = "") -> Rep
         return Report((_finding("job", f"{name} has not been started", ExitCode.TRAINING, again),))
     if run.state is JobState.RUNNING:
         return Report(
-            (_finding("job", f"{name} is still running", ExitCode.TRAINING, shell_command("pipeline attach {}", name)),)
+            (
+                _finding(
+                    "job",
+                    f"{name} is still {run.shown_state}",
+                    ExitCode.TRAINING,
+                    shell_command("pipeline attach {}", name),
+                ),
+            )
         )
     if run.state is JobState.LOST:
         return Report((_lost(name, again),))

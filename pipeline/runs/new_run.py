@@ -55,7 +55,8 @@ def describe_new_run(view: View, run: str = "") -> tuple[str, ...]:
         lines.append(f"  and {len(differences) - SHOWN} more")
     seen = view.survey.run(before.run)
     if seen is not None and seen.state is JobState.RUNNING:
-        lines.append(f"{before.name} is still running; to follow it: {shlex.join(['pipeline', 'attach', before.name])}")
+        attach = shlex.join(["pipeline", "attach", before.name])
+        lines.append(f"{before.name} is still {seen.shown_state}; to follow it: {attach}")
     elif seen is not None and seen.state is not JobState.SUCCEEDED:
         lines.append(f"to continue {before.name} instead: {shlex.join(['pipeline', 'run', '--resume', before.name])}")
     return tuple(lines)

@@ -41,7 +41,8 @@ def warn_of_other_runs(context: Context) -> None:
         if run.state is not JobState.RUNNING or run.run == run_id(view) or are_disjoint(cards, view.host.config.gpus):
             continue
         name = view.records.run_name(run.run, view.host.name)
-        words = f"warning: {name} is training on {view.host.name}; a second training shares its memory and its cards"
+        state = "queued" if run.waits else "training"
+        words = f"warning: {name} is {state} on {view.host.name}; a second training shares its memory and its cards"
         for line in (words, f"  pipeline status {name}", f"  pipeline stop {name}"):
             context.listener.note(line)
 

@@ -85,7 +85,9 @@ class Train:
         fresh_code = has_other_inputs(context.view)
         run, records, host = run_id(context.view), context.view.records, context.view.host.name
         succeeded = self.check(context.view).ok
-        (write_note if succeeded else write_start)(records, note_of(context.view, run))
+        # A command with several runs has started all of them when it follows the first: the last one is the newest.
+        started = not succeeded and context.options.phase is not Phase.FOLLOW
+        (write_start if started else write_note)(records, note_of(context.view, run))
         name, folder = records.run_name(run, host), records.run(run, host)
         write_inputs(folder, inputs_to_record(context.view))
         if succeeded:
@@ -113,7 +115,7 @@ class Train:
             context.listener.note(words)
         survey = run_of(context.view)
         if survey is not None and survey.state is JobState.RUNNING:
-            context.listener.progress(f"attaching to {name}, which is running")
+            context.listener.progress(f"attaching to {name}, which is {survey.shown_state}")
             return survey.job
         if not any(stage.name == "verify" and stage.state is StageState.DONE for stage in context.stages):
             warn_of_other_runs(context)  # the stage verify did not run, which warns too
@@ -144,7 +146,7 @@ def _refuse_while_running(view: View) -> None:
     run = run_of(view)
     if run is not None and run.state is JobState.RUNNING:
         raise Busy(
-            f"{name_of(view)} is still running; a second job with the same inputs would share its card",
+            f"{name_of(view)} is still {run.shown_state}; a second job with the same inputs would share its card",
             where=view.host.name,
             hint=shell_command("pipeline stop {}", name_of(view)),
         )

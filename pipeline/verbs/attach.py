@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 from pipeline.hosts.follow import announcing_retries
+from pipeline.hosts.not_begun import judge_begun
 from pipeline.hosts.open_run import OpenRun, open_run
 from pipeline.show.output import OutputLines
 from pipeline.show.screen import Screen
@@ -27,7 +28,12 @@ def attach(run: str | None = None, as_json: bool = False) -> int:
         note, survey = opened.note, opened.survey()
         if not as_json and survey.state is JobState.RUNNING:
             stop = shell_command("pipeline stop {}", note.name)
-            screen.note(f"Ctrl-C detaches from {note.name}, which keeps running; `{stop}` ends it.")
+            keeps, ends = (
+                ("stays queued", "removes it from the queue") if survey.waits else ("keeps running", "ends it")
+            )
+            for finding in judge_begun(note, survey):
+                screen.note(finding.message)
+            screen.note(f"Ctrl-C detaches from {note.name}, which {keeps}; `{stop}` {ends}.")
             screen.stage_started(note.name)
             if screen.is_live:
                 threading.Thread(target=_show_progress, args=(opened, screen), daemon=True).start()

@@ -43,7 +43,7 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
     if not as_json:
         for one in found:
             _show(screen, one, log)
-        if not found and not full:
+        if not found and not full and not log.has_not_begun:
             screen.note(f"no known error in {'the ' if log.note else ''}{log.name}{_ending(log.note)}")
             if log.note is not None and log.note.state in (JobState.FAILED, JobState.LOST):
                 screen.next_step(log.note.resume_command)
@@ -71,6 +71,11 @@ class Log:
     name: str
     note: RunNote | None = None
     stale: tuple[Finding, ...] = ()
+
+    @property
+    def has_not_begun(self) -> bool:
+        """Return True if the run's job has not begun, so that there is nothing to diagnose."""
+        return any(one.check == "not-begun" for one in self.stale)
 
 
 def _log(screen: Screen, what: str) -> Log:

@@ -28,15 +28,14 @@ def logs(run: str | None = None, follow: bool = False, tail: int | None = None, 
 
     note, records = named_run(run, Path.cwd())
     prompter = None if as_json else screen
-    stale = read_output(
-        note, records, take, lines=tail, follow=announcing_retries(screen) if follow else None, prompter=prompter
-    )
+    retry = announcing_retries(screen) if follow else None
+    found = read_output(note, records, take, lines=tail, follow=retry, on_wait=screen.note, prompter=prompter)
     for line in output.end():
         show(line)
     outcome = replace(
         outcome_for("logs", note),
-        exit_code=exit_code_of(stale, ExitCode.PULL),
-        findings=stale,
+        exit_code=exit_code_of(found, ExitCode.PULL),
+        findings=found,
         more={"lines": kept.lines(), "omitted_lines": kept.omitted} if as_json else {},
     )
     screen.closing(outcome)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.config.host_model import HostConfig
+from pipeline.hosts.not_begun import judge_begun
 from pipeline.hosts.open_run import open_note
 from pipeline.hosts.own_weights import OwnWeights, find_own_weights
 from pipeline.hosts.pull import pull_run
@@ -43,7 +44,8 @@ def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -
         if missing and pulled.checkpoint is None:
             config = HostConfig.model_validate(note.host_config)
             own = find_own_weights(opened.host, config, note.project, note.run, opened.folder)
-    findings = (*judge_others("pull", run, note, survey.state, training), *pulled.findings)
+    not_begun = judge_begun(note, survey)
+    findings = (*judge_others("pull", run, note, survey.state, training), *pulled.findings, *not_begun)
     if missing:
         wait = shell_command("pipeline wait {}", note.name)
         again = wait if survey.state is JobState.RUNNING else note.resume_command
@@ -58,8 +60,11 @@ def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -
     )
     if is_reported(opened.folder):
         render_saved_report(opened.folder)
-    new = f"{size(pulled.added_bytes)} downloaded to" if pulled.added_bytes else "no new data; all data is in"
-    screen.note(f"{new} {opened.folder}")
+    if pulled.added_bytes or not not_begun:
+        new = f"{size(pulled.added_bytes)} downloaded to" if pulled.added_bytes else "no new data; all data is in"
+        screen.note(f"{new} {opened.folder}")
+    else:
+        screen.note("nothing to download yet" if survey.state is JobState.RUNNING else "nothing to download")
     screen.closing(outcome)
     return outcome.exit_code
 

@@ -36,7 +36,8 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
             screen.progress(f"stopping {note.name}")
             survivors = stop_job(opened.host, note.project, survey.run, grace_s=grace).left
             survey, training = opened.look()
-            _pull(opened, survey, screen)
+            if survey.has_begun:
+                _pull(opened, survey, screen)
     if was_alive:
         others = judge_still_training("stop", note.host, training)
     else:
@@ -69,13 +70,16 @@ def _pull(opened: OpenRun, survey: RunSurvey, screen: Screen) -> None:
 
 
 def describe_stop(name: str, survey: RunSurvey, was_alive: bool) -> str:
-    """Return 'tiny-0123abcd was stopped at step 40 of 120; newest checkpoint: step 38'."""
+    """Return 'tiny-0123abcd was stopped at step 40 of 120; newest checkpoint: step 38'.
+
+    A job that was queued is described as stopped before it began.
+    """
     newest = newest_kept(survey)
     kept = f"newest checkpoint: step {newest}" if newest is not None else "it has no checkpoint"
     job = job_outcome(survey)
     step = f" at step {job.step}" + (f" of {job.steps}" if job.steps else "") if job.step is not None else ""
     if was_alive and survey.result is not None and survey.result.stopped:
-        return f"{name} was stopped{step}; {kept}"
+        return f"{name} was stopped{step if survey.has_begun else ' before it began'}; {kept}"
     return f"{name} is not running ({survey.state.value}{step}); {kept}"
 
 

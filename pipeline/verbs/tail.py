@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from pipeline.hosts.follow import announcing_retries
+from pipeline.hosts.not_begun import judge_begun
 from pipeline.hosts.open_run import UNREACHABLE_OR_GONE, open_note, unreachable_warning
 from pipeline.messages.outcome import JobOutcome
 from pipeline.records.find_run import named_run
@@ -36,10 +37,11 @@ MOST_TAGS = 1000
 
 @dataclass
 class Shown:
-    """The tags of all scalars that were read. `any` is True once a scalar was printed."""
+    """The tags of all scalars that were read. `any` is True once a scalar was printed. `run` is the last survey."""
 
     tags: set[str] = field(default_factory=set)
     any: bool = False
+    run: RunSurvey | None = None
 
 
 def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as_json: bool = False) -> int:
@@ -52,14 +54,14 @@ def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as
     shown = Shown()
     findings: tuple[Finding, ...] = ()
     try:
-        for batch in _batches(note, records, screen, new=new):
+        for batch in _batches(note, records, screen, shown, new=new):
             _show(screen, batch, only, shown)
     except HalfstepError as error:
         if error.exit_code not in UNREACHABLE_OR_GONE:
             raise
         findings = (unreachable_warning(note, error, "local scalars are shown"),)
-    if not new and not findings and not shown.any:
-        findings = (_no_such_tag(note.name, only, shown.tags) if shown.tags else _no_scalars(note.name),)
+    if not findings and not shown.any:
+        findings = _nothing_shown(note, only, shown, new=new)
     outcome = replace(
         outcome_for("tail", note),
         job=_job_seen(note, records, reached=not any(one.check == "unreachable" for one in findings)),
@@ -72,7 +74,9 @@ def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as
     return outcome.exit_code
 
 
-def _batches(note: RunNote, records: Records, screen: Screen, *, new: bool) -> Iterator[tuple[Scalar, ...]]:
+def _batches(
+    note: RunNote, records: Records, screen: Screen, shown: Shown, *, new: bool
+) -> Iterator[tuple[Scalar, ...]]:
     """Yield the scalars of the local copy, then the scalars of the host, in batches.
 
     Raises HalfstepError if the host is unreachable.
@@ -83,7 +87,7 @@ def _batches(note: RunNote, records: Records, screen: Screen, *, new: bool) -> I
             screen.progress(waiting_words(note.name, opened.survey(), new=new))
         since = opened.survey_host().machine.clock_unix if new else None
         yield from tail_scalars(opened.host, note.project, note.run, opened.folder, since_unix=since, retry=retry)
-        opened.survey()
+        shown.run = opened.survey()
 
 
 def waiting_words(name: str, run: RunSurvey, *, new: bool) -> str:
@@ -113,6 +117,14 @@ def _show(screen: Screen, batch: Sequence[Scalar], only: Sequence[str], shown: S
     out = open_console()
     for row in rows_of(wanted):
         screen.raw(render_row(row, out.width if out.is_terminal else None))
+
+
+def _nothing_shown(note: RunNote, only: Sequence[str], shown: Shown, *, new: bool) -> tuple[Finding, ...]:
+    """Return the reason why no scalar was printed."""
+    not_begun = judge_begun(note, shown.run) if shown.run is not None else ()
+    if not_begun or new:
+        return not_begun
+    return (_no_such_tag(note.name, only, shown.tags) if shown.tags else _no_scalars(note.name),)
 
 
 def _no_such_tag(run: str, only: Sequence[str], tags: set[str]) -> Finding:

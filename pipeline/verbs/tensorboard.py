@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.hosts.follow import announcing_retries
+from pipeline.hosts.not_begun import judge_begun
 from pipeline.hosts.open_run import UNREACHABLE, OpenRun, open_note
 from pipeline.hosts.which_run import judge_others
 from pipeline.messages.errors import outcome_of_error
@@ -172,6 +173,8 @@ def _keep_live(
             survey, training = opened.look()
             for other in judge_others("tensorboard", run, note, survey.state, training):
                 screen.note(f"{other.message}: {other.hint}")
+            for finding in judge_begun(note, survey):
+                screen.note(finding.message)
             _mirror(opened, screen, viewer)
     except HalfstepError as error:
         if error.exit_code not in UNREACHABLE:

@@ -202,6 +202,16 @@ class RunSurvey:
     newest_fingerprint: Identifier = ""
 
     @property
+    def has_begun(self) -> bool:
+        """Return False if the newest job is queued, or was stopped in the queue, so that it has no output."""
+        return self.started is not None or self.state in (JobState.FAILED, JobState.SUCCEEDED, JobState.LOST)
+
+    @property
+    def shown_state(self) -> str:
+        """Return the state in one word. A RUNNING job that has not begun is `queued`."""
+        return "queued" if self.state is JobState.RUNNING and self.waits else self.state.value
+
+    @property
     def run_elapsed_s(self) -> Optional[float]:
         """The time of all jobs of the run, or None if no job has started."""
         return _sum_of_jobs(self.elapsed_s, self.earlier_s)

@@ -29,7 +29,11 @@ def test_one_failure_does_not_stop_the_others_and_the_queue_outlives_the_laptop(
     until(lambda: len(list(waiting.workdir.glob(in_queue))) == 3, "three jobs in the queue", seconds=400)
     waiting.await_training(1)
     kill(command)
-    assert len(user.run_pipeline("list", "--json").json["runs"]) == 3
+    known = user.run_pipeline("list", "--json").json["runs"]
+    assert [row["set"] for row in known] == [["env.NAME=c"], ["env.NAME=b"], ["env.NAME=a"]], "the newest first"
+    assert user.run_pipeline("status", "--json").json["run"] == known[0]["run"]
+    waits = user.run_pipeline("logs", "--json")
+    assert (waits.code, [one["check"] for one in waits.json["findings"]]) == (0, ["not-begun"]), waits.err
     waiting.go()
     until(lambda: len(list(waiting.workdir.glob("projects/*/runs/*/jobs/1/result.json"))) == 3, "all three")
     assert len(waiting.trainings) == 2

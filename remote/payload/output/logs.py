@@ -19,10 +19,14 @@ NO_LIMIT = 2**62
 def read_log(call: Call) -> Dict[str, Any]:
     """Send the output as a stream of segments: at most `limit` bytes after `offset`, or the last `lines` lines.
     `tail_sha256` is the `tail_digest` at `offset`. If the digest does not match, the file was rewritten. A rewritten
-    file is sent from its start, with `fresh` set to True.
+    file is sent from its start, with `fresh` set to True. A job that has not begun has no file, and no output.
     """
     folder = job_folder(run_root(call), int(call.args.get("job", 0)))
-    with open_regular(os.path.join(folder, "output.log")) as file:
+    try:
+        file = open_regular(os.path.join(folder, "output.log"))
+    except FileNotFoundError:
+        return {"offset": 0, "bytes": 0, "size": 0, "fresh": False, "job": int(os.path.basename(folder))}
+    with file:
         size = os.fstat(file.fileno()).st_size
         offset = int(call.args.get("offset", 0))
         fresh = "tail_sha256" in call.args and not is_unchanged_before(file, offset, call.args["tail_sha256"])

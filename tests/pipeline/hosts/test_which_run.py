@@ -29,13 +29,16 @@ OLDER = "plain-0011aabb"
 def test_another_run_that_trains_is_named_unless_the_selected_run_trains_or_was_named_in_full(
     typed: str | None, state: JobState, named: bool
 ) -> None:
-    found = judge_others("stop", typed, NEWER, state, (OLDER,))
+    found = judge_others("stop", typed, NEWER, state, {OLDER: "running"})
     assert [(one.check, one.severity, one.hint) for one in found] == (
         [("another-run", Severity.WARNING, f"pipeline stop {OLDER}")] if named else []
     )
     assert [(one.severity, one.exit_code) for one in as_errors(found)] == [(Severity.ERROR, ExitCode.BUSY)] * named
 
 
-def test_after_a_stop_the_runs_that_still_train_on_the_host_are_named() -> None:
-    [one] = judge_still_training("stop", "titan", (OLDER,))
-    assert (one.message, one.hint) == (f"{OLDER} is still running on titan", f"pipeline stop {OLDER}")
+@pytest.mark.parametrize("state", ["running", "queued"])
+def test_after_a_stop_the_runs_that_still_train_or_wait_on_the_host_are_named(state: str) -> None:
+    [one] = judge_still_training("stop", "titan", {OLDER: state})
+    assert (one.message, one.hint) == (f"{OLDER} is still {state} on titan", f"pipeline stop {OLDER}")
+    [one] = judge_others("stop", None, NEWER, JobState.STOPPED, {OLDER: state})
+    assert one.message == f"{NEWER.name} is not running; {OLDER} is {state}"

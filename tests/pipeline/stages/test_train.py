@@ -12,8 +12,9 @@ from pipeline.records.find_run import find_note
 from pipeline.records.run_inputs import read_inputs, write_inputs
 from pipeline.records.runs import list_notes, write_start
 from pipeline.runs.new_run import inputs_of
+from pipeline.runs.run_id import run_id
 from pipeline.runs.start import note_of
-from pipeline.stages.stage import Context, RunOptions
+from pipeline.stages.stage import Context, Phase, RunOptions
 from pipeline.stages.train import Train, commands_for, interrupted_result
 from remote.errors import Busy
 from remote.protocol.exits import ExitCode
@@ -144,6 +145,19 @@ def test_a_failed_job_without_output_is_reported_as_failed(tmp_path: Path) -> No
     done = Train().run(Context(host, view_of(tmp_path, None), NoListener()))
     assert [finding.check for finding in done.report.findings] == ["training"]
     assert done.exit_code is ExitCode.TRAINING
+
+
+def test_the_last_of_several_started_runs_is_the_newest_although_the_first_is_followed(tmp_path: Path) -> None:
+    view = view_of(tmp_path, None)
+    views = [replace(view, loaded=load_config("plain", tmp_path, [f"env.N='{n}'"])) for n in (1, 2)]
+    detached, followed = RunOptions(detach=True, phase=Phase.START), RunOptions(phase=Phase.FOLLOW)
+    for view in views:
+        Train().run(Context(failing(b""), view, NoListener(), detached))
+    newest = run_id(views[1])
+    assert find_note(views[0].records, None).run == newest
+    Train().run(Context(failing(b""), views[0], NoListener(), followed))
+    assert [note.run for note in list_notes(views[0].records)] == [newest, run_id(views[0])]
+    assert find_note(views[0].records, None).run == newest
 
 
 class InterruptingListener(NoListener):

@@ -9,8 +9,9 @@ import pytest
 from pipeline.messages.outcome import job_outcome
 from pipeline.records.runs import RunNote
 from pipeline.verbs.stop import describe_restart, describe_stop
-from remote.protocol.jobs import Checkpoint, JobResult, JobState, Progress, RunSurvey, judge_state
+from remote.protocol.jobs import Checkpoint, JobResult, JobState, Progress, RunSurvey, Started, judge_state
 
+BEGUN = Started(1, 1, "boot")
 NOTE = RunNote("r-1", "titan", "c", "p-1", 0.0, name="r-1")
 
 
@@ -25,13 +26,15 @@ NOTE = RunNote("r-1", "titan", "c", "p-1", 0.0, name="r-1")
 def test_a_job_that_was_just_stopped_is_reported_as_stopped(was_alive: bool, result: JobResult, words: str) -> None:
     checkpoints = (Checkpoint("checkpoint-4", 4),)
     state = judge_state(started=None, result=result, alive=False)
-    run = RunSurvey("r", "c", "f", 1, state, None, result, Progress(5, 60), checkpoints)
+    run = RunSurvey("r", "c", "f", 1, state, BEGUN, result, Progress(5, 60), checkpoints)
     assert describe_stop("r", run, was_alive) == words
 
 
 def test_a_run_without_steps_or_checkpoints_is_described_as_such() -> None:
-    run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, None, JobResult(143, stopped=True))
+    run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, BEGUN, JobResult(143, stopped=True))
     assert describe_stop("r", run, True) == "r was stopped; it has no checkpoint"
+    queued = replace(run, started=None)
+    assert describe_stop("r", queued, True) == "r was stopped before it began; it has no checkpoint"
     assert describe_restart(run, NOTE) == "to start again at step 0: pipeline run --host titan --config c"
 
 
@@ -48,7 +51,7 @@ def test_only_a_run_with_a_usable_checkpoint_is_resumed(checkpoints: tuple[Check
 
 def test_the_step_of_a_stopped_run_is_that_of_its_newest_complete_checkpoint() -> None:
     checkpoints = (Checkpoint("checkpoint-8", 8), Checkpoint("checkpoint-9", 9, problem="cut short"))
-    run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, None, JobResult(143, stopped=True), Progress(5), checkpoints)
+    run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, BEGUN, JobResult(143, stopped=True), Progress(5), checkpoints)
     assert describe_stop("r", run, True) == "r was stopped at step 8; newest checkpoint: step 8"
     assert job_outcome(run).step == 8
     assert job_outcome(replace(run, state=JobState.RUNNING, result=None)).step == 5

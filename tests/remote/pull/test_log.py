@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from remote.errors import RemoteFault
 from remote.protocol.lines import LineCollapser
 from remote.protocol.text import safe_text
 from remote.pull.log import pull_log, read_log
@@ -28,6 +27,16 @@ def test_a_job_without_output_has_an_empty_file(box):
     box.log.write_bytes(b"")
     pull_log(box.host, box.key, box.name, 1, box.mirror)
     assert (box.mirror / "jobs" / "1" / "output.log").read_bytes() == b""
+
+
+def test_a_job_that_has_not_begun_has_no_output_and_its_log_is_no_error(box):
+    seen = []
+    assert read_log(box.host, box.key, box.name, seen.append, lines=3)["size"] == 0
+    assert seen == []
+    box.log.write_bytes(b"one\n")
+    pull_log(box.host, box.key, box.name, 1, box.mirror)
+    box.log.unlink()
+    assert pull_log(box.host, box.key, box.name, 1, box.mirror).path.read_bytes() == b"one\n", "nothing local is lost"
 
 
 def test_a_shortened_log_continues_under_a_new_name(box):
@@ -90,9 +99,3 @@ def test_the_newest_job_is_the_one_with_the_highest_number(box):
     found = bytearray()
     read_log(box.host, box.key, box.name, found.extend)
     assert found == b"job 10"
-
-
-def test_a_run_without_output_is_reported(box):
-    with pytest.raises(RemoteFault) as caught:
-        read_log(box.host, box.key, box.name, lambda _: None)
-    assert caught.value.kind == "not-found"
