@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import errno
 import gzip
 import hashlib
 import io
 import os
+import shutil
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -50,6 +52,12 @@ def pack_project(scan: Scan, extra: Mapping[str, bytes], *, data: str) -> bytes:
             info.mode = 0o644
             _add(archive, info, contents)
     return buffer.getvalue()
+
+
+def require_local_room(file: Path, data_bytes: int) -> None:
+    """Raise OSError (ENOSPC) if the file system of `file` has no room for this much data."""
+    if shutil.disk_usage(file.parent).free < data_bytes:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
 
 
 def write_data(scan: DataScan, file: Path) -> None:

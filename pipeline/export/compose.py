@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipeline.config.load import LoadedConfig, folder_of
 from pipeline.config.shipped import shipped_configs, shipped_data
-from pipeline.export.bundle import pack_project, pack_wheel, wheel_name, write_data
+from pipeline.export.bundle import pack_project, pack_wheel, require_local_room, wheel_name, write_data
 from pipeline.export.dstack import render_dstack
 from pipeline.export.sky import render_sky
 from pipeline.export.task import (
@@ -25,7 +25,7 @@ from pipeline.export.task import (
     setup_commands,
     task_name,
 )
-from pipeline.records.files import write_atomic
+from pipeline.records.files import disk_full_as_error, write_atomic
 from pipeline.records.layout import Records
 from pipeline.runs.view import data_name
 from remote.project.data import DataScan, judge_upload_names, scan_data
@@ -125,9 +125,12 @@ def _write_uploads(folder: Path, export: Export) -> dict[str, Path]:
     builtin = export.loaded.config.data.dataset
     write_atomic(uploads[_wheel()], pack_wheel(distribution("halfstep"), data=shipped_data(builtin or "") is not None))
     if export.data is None:
-        (folder / DATA).unlink(missing_ok=True)  # of an earlier export
+        with disk_full_as_error(folder / DATA):
+            (folder / DATA).unlink(missing_ok=True)  # of an earlier export
         return uploads
-    write_data(export.data, folder / DATA)
+    with disk_full_as_error(folder / DATA):
+        require_local_room(folder / DATA, export.data.size_bytes)
+        write_data(export.data, folder / DATA)
     return {**uploads, DATA: folder / DATA}
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.export.task import FOLDER, NO_GPU, VOLUME, Task
+from pipeline.export.task import FOLDER, NO_GPU, VOLUME, Task, outside
 from pipeline.export.yaml_text import block, quoted, shell_path
 
 GPU = "24GB.."
@@ -20,7 +20,7 @@ def render_dstack(task: Task, file: Path) -> str:
 
 def _lines(task: Task, file: Path) -> Iterator[str]:
     shown = shell_path(file)
-    yield f"# dstack apply -f {shown}"
+    yield f"# {outside('dstack apply -f', shown)}"
     yield "#"
     if task.volume:
         yield f"# The results are on the volume, in {VOLUME}/project/.halfstep/runs."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.export.task import FOLDER, NO_GPU, VOLUME, Task
+from pipeline.export.task import FOLDER, NO_GPU, VOLUME, Task, outside
 from pipeline.export.yaml_text import block, quoted, shell_path
 
 CARDS_OF_24_GB = ("L4:1", "A10G:1", "A10:1", "RTX4090:1", "A100:1", "L40S:1", "A100-80GB:1", "H100:1")
@@ -18,13 +18,13 @@ def render_sky(task: Task, file: Path) -> str:
 
 def _lines(task: Task, file: Path) -> Iterator[str]:
     shown = shell_path(file)
-    secrets = "".join(f" --secret {name}" for name in task.secrets)
-    yield f"# sky launch -c {task.name} {shown}{secrets}"
+    secrets = [f"--secret {name}" for name in task.secrets]
+    yield f"# {outside('sky launch -c', task.name, shown, *secrets)}"
     yield f"# rsync -a {task.name}:{VOLUME if task.volume else FOLDER}/project/.halfstep/runs .   download the results"
-    yield f"# sky down {task.name}"
+    yield f"# {outside('sky down', task.name)}"
     yield "#"
     if task.volume:
-        yield f"# sky jobs launch {shown}{secrets}   on spot machines"
+        yield f"# {outside('sky jobs launch', shown, *secrets)}   on spot machines"
         yield "# A restarted task resumes from its newest checkpoint."
     else:
         yield "# To resume on another machine after a preemption, export with --volume NAME (sky volumes apply)."

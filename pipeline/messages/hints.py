@@ -85,10 +85,14 @@ def corrected_command(words: Sequence[str], wrong: str, right: str) -> str:
 
 
 def install_command(package: str, prefix: str, python: str, uv: str | None) -> str:
-    """Return the command that adds a package to halfstep's environment, by pipx, uv or pip."""
+    """Return the command that adds a package to halfstep's environment, by pipx, uv or pip.
+
+    The command does not import a module `pip` of the project, and does not read the project's settings of uv.
+    """
     if "/pipx/" in prefix:
         return f"pipx inject halfstep {package}"
-    installer = ["uv", "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
+    by_uv = ["uv", "--directory", "/", "pip", "install", "--python", python]
+    installer = by_uv if uv else [python, "-P", "-m", "pip", "install"]
     return shlex.join([*installer, package])
 
 

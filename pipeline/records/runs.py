@@ -95,11 +95,18 @@ class RunNote:
     @property
     def resume_command(self) -> str:
         """The command that resumes the run, even if its inputs have changed since."""
+        if not self.own:
+            return START_AGAIN
         return self.start_command if self.evaluates else f"{self.start_command} --resume {self.name}"
 
     @property
     def start_command(self) -> str:
-        """The command that started the run. With changed inputs, the command starts a new run."""
+        """The command that started the run. With changed inputs, the command starts a new run.
+
+        Hosts, configs and settings in a record that another user wrote are not repeated.
+        """
+        if not self.own:
+            return START_AGAIN
         if self.evaluates:
             own = [word for word in overrides_in(self.given) if word.startswith("evaluation.")]
             words = ["--adapter", self.evaluates, *self.given] if "/" in self.evaluates else [self.evaluates]

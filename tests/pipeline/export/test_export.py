@@ -111,6 +111,18 @@ def test_an_upload_over_the_limit_of_a_dstack_server_is_a_warning(
     assert "DSTACK_SERVER_CODE_UPLOAD_LIMIT" in finding["hint"]
 
 
+@pytest.mark.parametrize(("engine", "tool"), [("sky", "sky"), ("dstack", "dstack")])
+@pytest.mark.parametrize("volume", [(), ("--volume", "kept")])
+def test_SE_the_printed_commands_of_an_engine_run_outside_of_the_project(
+    project: Path, capsys: pytest.CaptureFixture[str], engine: str, tool: str, volume: tuple[str, ...]
+) -> None:
+    """SkyPilot started a server with modules of the current folder, and sent secrets to the server in its settings."""
+    exported(engine, project, *volume)
+    printed = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    commands = [line for line in printed if f"{tool} " in line and str(project) in line]
+    assert commands and all(line.startswith(f"(cd / && {tool} ") for line in commands)
+
+
 def test_an_unknown_engine_is_a_usage_error(project: Path) -> None:
     assert run(["export", "kubernetes", "--config", "Paper_R64"]) == ExitCode.USAGE
 

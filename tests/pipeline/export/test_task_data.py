@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.cli.main import run
+from pipeline.export import compose
 from pipeline.export.bundle import write_data
 from remote.errors import SyncRefused
 from remote.project.data import DataScan, scan_data
+from remote.protocol.exits import ExitCode
 from tests.pipeline.export.engine_file import ENGINES, EngineFile, archived, exported
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW\n"
@@ -131,5 +134,21 @@ def test_the_disk_of_the_machine_holds_the_data_twice(monkeypatch: pytest.Monkey
     (project / "sounds").mkdir()
     (project / "sounds" / "a.txt").write_text("one")
     monkeypatch.setattr(DataScan, "size_bytes", 60 * 10**9)
+    monkeypatch.setattr(compose, "require_local_room", lambda file, size: None)
     disks = [exported(engine, project, "--set", "data.path=sounds").values["resources"] for engine in ENGINES]
     assert (disks[0]["disk_size"], disks[1]["disk"]) == (220, "220GB..")
+
+
+def test_data_without_room_on_the_laptop_is_not_packed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "sounds").mkdir()
+    (project / "sounds" / "a.txt").write_text("one")
+    monkeypatch.setattr(DataScan, "size_bytes", 10**18)
+    assert run(["export", "sky", "--config", "Paper_R64", "--set", "data.path=sounds"]) == ExitCode.DISK
+
+
+@pytest.mark.parametrize("words", [(), ("--set", "data.path=sounds")])
+def test_SE_a_folder_in_place_of_the_archive_is_refused(project: Path, words: tuple[str, ...]) -> None:
+    (project / "sounds").mkdir()
+    (project / "sounds" / "a.txt").write_text("one")
+    (project / ".halfstep" / "export" / "sky-Paper_R64" / "data.tar" / "more").mkdir(parents=True)
+    assert run(["export", "sky", "--config", "Paper_R64", *words]) == ExitCode.USAGE

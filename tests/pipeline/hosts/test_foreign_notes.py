@@ -198,3 +198,10 @@ def test_SE_12_an_evaluation_of_a_foreign_record_is_not_signed(
     note_job(records.folder_named("evaluate-plain-89abcdef"), JobState.SUCCEEDED)
     evaluation = find_note(records, "evaluate-plain-89abcdef")
     assert evaluation.own is own and evaluation.state is JobState.SUCCEEDED
+
+
+@pytest.mark.parametrize("more", [{}, {"evaluates": "tiny-00000000"}])
+def test_SE_the_commands_of_a_record_of_another_user_name_none_of_its_values(more: dict[str, str]) -> None:
+    foreign = replace(note(), own=False, host="root@203.0.113.66:2222", config="/home/me/secret.yaml", **more)
+    for command in (foreign.start_command, foreign.resume_command):
+        assert command.startswith("pipeline run --host HOST --config NAME")

@@ -43,8 +43,8 @@ http.server.HTTPServer((told.host, int(told.port)), handler).serve_forever()
     ("prefix", "uv", "command"),
     [
         ("/home/me/.local/share/pipx/venvs/halfstep", "/usr/bin/uv", "pipx inject halfstep tensorboard"),
-        ("/home/me/tools/halfstep", "/usr/bin/uv", "uv pip install --python /v/bin/python tensorboard"),
-        ("/home/me/venv", None, "/v/bin/python -m pip install tensorboard"),
+        ("/home/me/tools/halfstep", "/usr/bin/uv", "uv --directory / pip install --python /v/bin/python tensorboard"),
+        ("/home/me/venv", None, "/v/bin/python -P -m pip install tensorboard"),
     ],
 )
 def test_tensorboard_is_installed_by_the_program_that_installed_halfstep(
