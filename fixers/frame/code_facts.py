@@ -31,7 +31,7 @@ OF_OPTIONS = re.compile(
 )
 PARSERS = (b"HfArgumentParser", b"TrlParser")
 TRL_CONFIG = re.compile(
-    rb"\b(?:TrlParser|HfArgumentParser)\([^)]*\b(?:SFT|DPO|GRPO|KTO|ORPO|CPO|RLOO|PPO|GKD|BCO|XPO|PRM|Reward)\w*Config\b"
+    rb"\b(?:TrlParser|HfArgumentParser)\(\(?[^()]*\b(?:SFT|DPO|GRPO|KTO|ORPO|CPO|RLOO|PPO|GKD|BCO|XPO|PRM|Reward)\w*Config\b"
 )
 INTO_TRAINER = re.compile(rb"\b(?:HfArgumentParser|TrlParser)\(")
 IS_STARTED = (b"__main__", b"ArgumentParser", b"@click.command", b"typer.")

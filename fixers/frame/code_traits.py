@@ -58,7 +58,7 @@ OFF_IS_HALF = re.compile(
 """Matches code that selects float16 when a bfloat16 switch is off."""
 READS_FP16 = re.compile(rb"\.\w*fp16\b|--\w*fp16\b|TrainingArguments")
 """Matches code with a separate fp16 switch: turning the bfloat16 switch off does not select float16 there."""
-ON_BY_DEFAULT = re.compile(rb"(?:bf16|bfloat16)\w*[\"'][ ]*,(?:[ ]*True\b|[^()]*\bdefault[ ]*=[ ]*True\b)")
+ON_BY_DEFAULT = re.compile(rb"(?:bf16|bfloat16)\w*[\"'][ ]*,(?:[ ]*True\b|[^()]{0,500}\bdefault[ ]*=[ ]*True\b)")
 """Matches a bfloat16 switch that is on by default."""
 DISTRIBUTED_TYPE = re.compile(rb"^distributed_type[ ]*:[ ]*[\"']?(\w+)", re.MULTILINE)
 HALF_SPEECH = (b"whisper-large-v3", b"distil-whisper", b"distil-large", b"CrisperWhisper")  # weights in float16

@@ -14,7 +14,7 @@ from fixers.sources.lines import LinePattern, holds, holds_any, line_spans
 from fixers.sources.python_text import map_python
 from fixers.sources.unparsable import Unparsable
 
-FROM = re.compile(rb"[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n#;]*)")
+FROM = re.compile(rb"[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\((?>(?:[^()#]|#[^\n]*)*)\)|[^\n#;]*)")
 IMPORT = re.compile(rb"[ \t]*import[ \t]+([\w. \t,]+)")
 NAME = re.compile(rb"\w+(?:[ \t]+as[ \t]+\w+)?")
 TRAINS = LinePattern(

@@ -17,7 +17,7 @@ TESTS_PACKAGE = re.compile(r"available|installed|is not None|flash_attn_\w*func|
 NO_SDPA = re.compile(rb"^[ \t]+_supports_sdpa[ \t]*=[ \t]*False\b", re.MULTILINE)
 DECLARED = (b"_supports_flash_attn", b"_supports_flash_attn_2")
 SUPPORTS = re.compile(rb"^[ \t]+_supports_flash_attn(?:_2)?[ \t]*=[ \t]*True\b", re.MULTILINE)
-OF_MODELS = re.compile(rb"class[ ]+\w+\([^)]*\bPreTrainedModel\b[^)]*\)")
+OF_MODELS = re.compile(rb"class[ ]+\w+\([^()]*\bPreTrainedModel\b[^()]*\)")
 NEXT_STATEMENT = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
 EAGER_CHOICE = re.compile(
     rb"config\.[\w.]*attn_implementation[ ]*=[ ]*[\"']flash_attention_2[\"'][ ]+if[ ][^\n]+[ ]else[ ]+[\"']eager"

@@ -50,7 +50,7 @@ CHOOSES_DTYPE = (b"torch_dtype", b".half()", b"float16", b"load_in_")
 NOT_SELECTED = re.compile(rb"#.*|^[ \t]*\"\"\".*|\bload_in_[48]bit=False")
 GUARD = re.compile(rb"^if[ \t]+__name__[ \t]*==", re.MULTILINE)
 DEFINES = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]", re.MULTILINE)
-DEFINES_MODULE = re.compile(rb"^class[ \t]+\w+\([^)]*(?:Module|Dataset|Trainer|Model)\b", re.MULTILINE)
+DEFINES_MODULE = re.compile(rb"^class[ \t]+\w+\([^()]*(?:Module|Dataset|Trainer|Model)\b", re.MULTILINE)
 INFERS = re.compile(
     r"(?:^|[-_])(?:convert\w*|export\w*|merge\w*|infer\w*|demo\w*|generate\w*|sample\w*|serve\w*|server\w*|app|\w*gradio"
     r"|\w*webui|bench\w*|quantize\w*|eval\w*|predict\w*|synthesi[sz]e\w*|transcribe\w*|extract\w*|chat\w*"

@@ -16,7 +16,7 @@ SWITCH = re.compile(r"(?:use_)?flash_?att(?:ention|n)(?:_2)?$")
 CHOOSES = re.compile(rb"\bif\b[^\n]*(?:flash|fused|fa2?\b)", re.IGNORECASE)
 LAYER = re.compile(r"\w+(?:Decoder|Encoder)Layer$")
 NAMES_SWITCH = re.compile(rb"""(?<![\w"'])(?:use_)?flash_?att(?:ention|n)(?:_2)?[ ]*(?:[=:,)]|\n)""")
-IMPORTS_LAYER = re.compile(rb"^[ \t]*from[ ]+transformers\b[^\n]*(?:\([^)]*)?(?:Decoder|Encoder)Layer\b", re.MULTILINE)
+IMPORTS_LAYER = re.compile(rb"^[ \t]*from[ ]+transformers\b[^\n]*(?:\([^()]*)?(?:Decoder|Encoder)Layer\b", re.MULTILINE)
 EXPANDS_MASK = re.compile(
     rb"4d|create_\w*mask|update_causal_mask|extended_attention_mask|expand_mask|prepare_\w*_mask|invert_attention_mask"
     rb"|\[:, *None, *None|\.unsqueeze\(1\)\.unsqueeze\(|is_causal"

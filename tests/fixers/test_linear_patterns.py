@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 import fixers
+from fixers.frame.code_facts import TRL_CONFIG
+from fixers.frame.code_traits import ON_BY_DEFAULT
+from fixers.frame.modules import FROM, NAME
+from fixers.sources.attention_choice import OF_MODELS
 from fixers.sources.bf16_switches import switches_in
+from fixers.sources.file_roles import DEFINES_MODULE
+from fixers.sources.flash_only import IMPORTS_LAYER
 from fixers.sources.launched import ONE, SEVERAL, UNKNOWN, launched_in
 from fixers.sources.readers.bf16_values import bf16_values_in_text
 
@@ -110,6 +116,29 @@ HOSTILE = {
 @pytest.mark.parametrize("fill", [b" ", b"-", b"a", b"python train.py --bf16; ", b"A=$A python a.py\n", b"bf16"])
 def test_SE_12_hostile_text_of_half_a_megabyte_is_read(reader: str, fill: bytes) -> None:
     HOSTILE[reader](fill * (2**19 // len(fill)))  # the time limit of a test is far below the one of quadratic time
+
+
+BEGINNINGS = {
+    FROM: b"from a import (\n",
+    ON_BY_DEFAULT: b'"bf16" , \n',
+    TRL_CONFIG: b"TrlParser(\n",
+    DEFINES_MODULE: b"class A(\n",
+    OF_MODELS: b"class A(\n",
+    IMPORTS_LAYER: b"from transformers import (\n",
+}
+
+
+@pytest.mark.parametrize(("pattern", "text"), BEGINNINGS.items())
+def test_SE_12_a_pattern_that_begins_on_every_line_reads_each_line_a_few_times(
+    pattern: re.Pattern[bytes], text: bytes
+) -> None:
+    assert sum(1 for _ in pattern.finditer(text * (2**19 // len(text)))) < 2**19
+
+
+@pytest.mark.parametrize("end", [b")", b") # b\n"])
+def test_the_names_of_an_import_may_be_followed_by_comments_with_brackets(end: bytes) -> None:
+    found = FROM.match(b"from a import (\n    b,  # noqa (F401)\n    c,\n" + end)
+    assert found is not None and NAME.findall(found[2].replace(b"# noqa (F401)", b"")) == [b"b", b"c"]
 
 
 def test_SE_12_numbers_of_machines_in_a_chain_of_variables_are_followed_once() -> None:
