@@ -13,6 +13,7 @@ from pipeline.actions.heal import run_and_heal
 from pipeline.actions.session import exclusive_lock, host_session, refresh_view
 from pipeline.hosts.pending import PendingHost
 from pipeline.hosts.pull import pull_run
+from pipeline.judgements.job import stopped_as_warnings
 from pipeline.loading import LazyModule
 from pipeline.messages.errors import findings_of
 from pipeline.messages.listener import Listener
@@ -245,7 +246,7 @@ def outcome_of(context: Context, ran: RunResult) -> Outcome:
         config=view.loaded.name,
         run=name_of(view) if run is not None or interrupted is not None else "",
         stages=tuple(ran.stages),
-        findings=tuple(ran.findings),
+        findings=stopped_as_warnings(tuple(ran.findings)),
         job=job,
         artifacts=artifacts_in(folder_of(view)),
         more={"cures": [cure.name for cure in view.cures]} if view.cures else {},

@@ -170,7 +170,7 @@ VERBS: dict[str, Verb] = {
     ),
     "wait": Verb(
         "wait for a run's job to end; the exit code shows the result",
-        "Wait until the job ends. Exit codes: 0 succeeded; 40 failed; 41 job lost; 42 stopped early, checkpoint kept.",
+        "Wait until the job ends. Exit codes: 0 succeeded; 40 failed; 41 job lost; 42 stopped, or 40 if no checkpoint.",
         [options.run()],
         group=WATCH,
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pipeline.judgements.queue_end import judge_queue_end
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
@@ -51,6 +53,11 @@ def judge_run(run: RunSurvey | None, name: str, resume_command: str = "") -> Rep
         message = f"{name}: {newest.name} is broken: {newest.problem}"
         return Report((_finding("checkpoint", message, ExitCode.CHECKPOINT, again),))
     return Report()
+
+
+def stopped_as_warnings(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return the findings, with those of jobs that were stopped or preempted as warnings with the same exit codes."""
+    return tuple(replace(one, severity=Severity.WARNING) if one.check in ENDED_EARLY else one for one in findings)
 
 
 def judge_watched(name: str, watched: tuple[WatchNote, ...], reported: tuple[Finding, ...] = ()) -> tuple[Finding, ...]:

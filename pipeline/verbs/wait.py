@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.open_run import OpenRun, open_run
 from pipeline.hosts.which_run import judge_others
-from pipeline.judgements.job import judge_run, judge_watched
+from pipeline.judgements.job import judge_run, judge_watched, stopped_as_warnings
 from pipeline.messages.outcome import job_outcome
 from pipeline.records.runs import artifacts_in
 from pipeline.show.screen import Screen
@@ -26,7 +26,7 @@ MOST_JOBS = 1000
 
 
 def wait(run: str | None = None, as_json: bool = False) -> int:
-    """Wait until the job ends. Exit codes: 0 succeeded; 40 failed; 41 job lost; 42 stopped early, checkpoint kept."""
+    """Wait until the job ends. The exit codes are those of docs/exit-codes.md."""
     return wait_for(run, Screen(as_json=as_json), "wait")
 
 
@@ -37,7 +37,8 @@ def wait_for(run: str | None, screen: Screen, verb: str) -> int:
         survey, training = opened.look()
         others = judge_others(verb, run, note, survey.state, training)
         survey = follow_jobs(opened, survey, screen)
-    findings = judge_run(survey, note.name, note.resume_command if note.evaluates else "").findings
+    ending = judge_run(survey, note.name, note.resume_command if note.evaluates else "").findings
+    findings = stopped_as_warnings(ending)
     outcome = replace(
         outcome_for(verb, note),
         exit_code=exit_code_of(findings, ExitCode.TRAINING),

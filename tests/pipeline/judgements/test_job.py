@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.judgements.job import judge_end, judge_run, judge_watched
+from pipeline.judgements.job import judge_end, judge_run, judge_watched, stopped_as_warnings
+from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding
+from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import Checkpoint, JobNews, JobResult, JobState, RunSurvey, WatchNote
 
 
@@ -34,6 +35,8 @@ def test_the_finding_about_a_stopped_run_lists_what_is_kept(
     [finding] = judge_run(run, "r").findings
     assert (finding.check, finding.exit_code) == (check, code)
     assert words in finding.message
+    [shown] = stopped_as_warnings((finding,))
+    assert (shown.severity, exit_code_of([shown], ExitCode.BUG)) == (Severity.WARNING, code)
     assert judge_end("r", JobNews(1, state, result=result)) is None, "only the next look knows what is kept"
 
 

@@ -59,6 +59,7 @@ def test_a_job_that_left_no_checkpoint_exits_40_under_the_verb_that_was_typed(ty
     assert (code, answer["command"], answer["run"]) == (40, verb, RUN)
     [finding] = answer["findings"]
     assert (finding["check"], "left no checkpoint" in finding["message"]) == ("stopped", True)
+    assert finding["severity"] == "warning", "a job that was stopped on request has not failed"
 
 
 def test_status_exits_with_0_and_reports_the_failure(types: Types) -> None:
