@@ -215,7 +215,7 @@ def _occupied(gpu: Gpu) -> Iterator[Finding]:
 
 def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
     """Yield the problems of the disk: not writable, too little space, not persistent, too few inodes."""
-    show = shell_command("df -h {}", disk.mount)
+    show = shell_command("df -h {}   (on the host)", disk.mount)
     if disk.error:
         yield unwritable(disk)
     if disk.free_bytes < need.free_bytes:
@@ -230,14 +230,16 @@ def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
         yield Finding.warning("disk", message, disk.path, hint)
     if 0 <= disk.free_inodes < 1000:
         message = f"{disk.free_inodes} free inodes on {disk.mount}"
-        yield Finding.error("disk", message, disk.path, shell_command("df -i {}", disk.mount), ExitCode.DISK)
+        yield Finding.error(
+            "disk", message, disk.path, shell_command("df -i {}   (on the host)", disk.mount), ExitCode.DISK
+        )
 
 
 def unwritable(disk: Disk) -> Finding:
     """Return the finding of a disk that is not writable."""
     message = f"{disk.path} cannot be written: {disk.error}"
     full = any(word in disk.error for word in FULL_WORDS)
-    hint = shell_command("df -h {}", disk.mount) if full else OTHER_WORKDIR
+    hint = shell_command("df -h {}   (on the host)", disk.mount) if full else OTHER_WORKDIR
     return Finding.error("disk", message, disk.path, hint, ExitCode.DISK)
 
 

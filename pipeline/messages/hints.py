@@ -20,14 +20,21 @@ HOSTS_CHECK = re.compile(r"\bpipeline hosts check(?=$|[;,.)])")
 PLACEHOLDERS = "--host HOST --config NAME"
 """The arguments of a command in a catalog entry, which is also shown without a known host."""
 
+ON_THE_HOST = "   (on the host)"
+"""The end of a hint whose command is typed on the host."""
+
 
 def complete_hint(hint: str, host: str, config: str, given: tuple[str, ...] = ()) -> str:
     """Add `--host`, `--config` and the arguments `given` to every verb in the hint that needs them.
 
-    PLACEHOLDERS are replaced. An override of the hint that is also in `given` is written once. A hint that names a host
-    or a config, or is a quotation of the host, is returned unchanged.
+    PLACEHOLDERS and ON_THE_HOST are replaced. An override of the hint that is also in `given` is written once. A hint
+    that names a host or a config, or is a quotation of the host, is returned unchanged.
     """
-    if not host or not config or hint.startswith(QUOTED):
+    if hint.startswith(QUOTED):
+        return hint
+    if host:
+        hint = hint.replace(ON_THE_HOST, "" if host == "local" else f"   (on {host})")
+    if not host or not config:
         return hint
     typed = given if given[:1] == ("--host",) else ("--host", host, "--config", config, *given)
     words = shlex.join(typed)

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
+from remote.link.host_hints import QUOTED
 from remote.protocol.text import one_line
 
 NEXT = "next: "
+ON_HOST = re.compile(r"(?P<command>.*\S) {3}\((?P<place>on [^()]+)\)(?P<rest>|, or .*)")
+"""A hint that is typed on a host. The place is shown before the command, instead of `next:`."""
+
+
+def headed(hint: str) -> tuple[str, str]:
+    """Return the heading of a hint, and the hint: `next:` begins only what is typed on this machine."""
+    if hint.startswith(QUOTED):
+        return "", hint
+    elsewhere = ON_HOST.fullmatch(hint)
+    return (f"{elsewhere['place']}: ", elsewhere["command"] + elsewhere["rest"]) if elsewhere else (NEXT, hint)
 
 
 def plain(text: str) -> str:

@@ -18,7 +18,7 @@ from pipeline.show.columns import fitting_columns, table_rows
 from pipeline.show.console import open_console, read_line
 from pipeline.show.job import job_details
 from pipeline.show.live_view import LiveView
-from pipeline.show.plain import NEXT, plain, without_next
+from pipeline.show.plain import headed, plain, without_next
 from pipeline.show.spark import sparkline
 from pipeline.show.throttle import Throttle
 from pipeline.show.training import describe_news
@@ -123,10 +123,10 @@ class Screen:
         self._note([*self._wrapped(plain(text), 2), *([plain(command)] if command else [])])
 
     def next_step(self, hint: str, indent: int = 2, style: str = "") -> None:
-        """Print the command that the user can type next, or what else the user can do next."""
-        hint, room = one_line(hint), max(20, self.out.width - indent - len(NEXT))
-        lines = wrap_hint(hint, room, self.out.width) if self.out.is_terminal else [hint]
-        self._after_heading(Text(" " * indent + NEXT), lines, style)
+        """Print the command that the user can type next, or what else the user can do next. See `headed`."""
+        (head, hint), width = headed(one_line(hint)), self.out.width
+        lines = wrap_hint(hint, max(20, width - indent - len(head)), width) if self.out.is_terminal else [hint]
+        self._after_heading(Text(" " * indent + head), lines, style)
 
     def _note(self, lines: Iterable[str]) -> None:
         # Text must be printed by the live view's console; any other console would overwrite parts of the view.

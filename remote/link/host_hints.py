@@ -21,6 +21,7 @@ OWN_COMMANDS = re.compile(
     r"|pipeline run --force (sync|train)"
     r"|pipeline (fix --only|explain) [a-z][a-z0-9-]{0,60}"
     r"|(run the command|try) again"
+    r"|df -[hi] /[A-Za-z0-9_./-]{0,200} {3}\(on the host\)"
     r"|select float16 in [A-Za-z0-9_./-]{1,200}:[0-9]{1,9}"
 )
 OWN_SENTENCES = frozenset(

@@ -17,5 +17,5 @@ def require_room(host: Host, need_bytes: int, free_bytes: int | None) -> None:
         f"no space left in {host.workdir} on {host.name}: need {size(need_bytes)} and {size(SPARE_BYTES)} in reserve, "
         f"free {size(free_bytes)}; nothing was sent",
         where=host.workdir,
-        hint=shell_command("df -h {}", host.workdir),
+        hint=shell_command("df -h {}   (on the host)", host.workdir),
     )

@@ -90,7 +90,9 @@ def require_room(downloads: Downloads, free_bytes: int, where: str) -> None:
         f" {downloads.remote_bytes / GB:.1f} GB to download, and at least as much to unpack;"
         f" {free_bytes / GB:.1f} GB are free"
     )
-    raise Refusal("no-space", message, where=where, hint=shell_command("df -h {}", where), exit_code=ExitCode.DISK)
+    raise Refusal(
+        "no-space", message, where=where, hint=shell_command("df -h {}   (on the host)", where), exit_code=ExitCode.DISK
+    )
 
 
 def reachable(index: str) -> bool:

@@ -17,6 +17,7 @@ from remote.payload.fix.pip_output import PipOutput
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import DISK_ERRORS, Refusal
 from remote.protocol.exits import ExitCode
+from remote.protocol.shell import shell_command
 
 POLL_S = 0.5
 ENDING_S = 10.0
@@ -125,7 +126,13 @@ def _failed(failure: str, text: str, where: str) -> Refusal:
     for phrase, number in FULL.items():
         if phrase in text:
             kind, _ = DISK_ERRORS[number]
-            return Refusal(kind, message, where=where, hint="df -h", exit_code=ExitCode.DISK)
+            return Refusal(
+                kind,
+                message,
+                where=where,
+                hint=shell_command("df -h {}   (on the host)", where),
+                exit_code=ExitCode.DISK,
+            )
     hint = next((hint for words, hint in HINTS.items() if words in text), "")
     return refused("install", message, where, hint)
 

@@ -143,7 +143,7 @@ def check_space(folder: str, need: int, files: int) -> None:
             "no-inodes",
             f"not enough inodes on {folder}: {files} files, {free_inodes} inodes free",
             where=folder,
-            hint=shell_command("df -i {}", folder),
+            hint=shell_command("df -i {}   (on the host)", folder),
             exit_code=ExitCode.DISK,
         )
 
@@ -153,7 +153,7 @@ def _no_space(folder: str, need: str, free: int) -> Refusal:
         "no-space",
         f"no space left on {folder} (file system {mount_of(folder)}): need {need}, free {size_text(free)}",
         where=folder,
-        hint=shell_command("df -h {}", folder),
+        hint=shell_command("df -h {}   (on the host)", folder),
         exit_code=ExitCode.DISK,
     )
 

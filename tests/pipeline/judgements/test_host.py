@@ -202,7 +202,7 @@ def test_a_workdir_that_cannot_be_written_is_reported_with_the_setting_to_change
 
 def test_the_hint_for_a_workdir_on_a_full_disk_is_df() -> None:
     [finding] = judge_disk(Disk("/w", "/data", 10**12, 10**12, 10**6, error="no space left on the file system"), PLAIN)
-    assert finding.hint == "df -h /data"
+    assert finding.hint == "df -h /data   (on the host)"
 
 
 def test_a_moved_tag_is_a_warning_that_says_how_to_use_the_new_image() -> None:

@@ -30,11 +30,19 @@ NAMES = "--host titan --config 'my run'"
         ("pipeline stop plain-1", "pipeline stop plain-1"),
         ("pipeline hosts check", "pipeline hosts check titan"),
         ("pipeline hosts check rig", "pipeline hosts check rig"),
+        ("df -h /data   (on the host)", "df -h /data   (on titan)"),
         ("", ""),
     ],
 )
 def test_a_hint_adds_names_that_its_verb_needs(hint: str, typed: str) -> None:
     assert complete_hint(hint, "titan", "my run") == typed
+
+
+@pytest.mark.parametrize(
+    ("host", "config", "typed"), [("rig", "", "nvidia-smi   (on rig)"), ("local", "a", "nvidia-smi")]
+)
+def test_a_command_for_the_host_names_it_unless_it_is_this_machine(host: str, config: str, typed: str) -> None:
+    assert complete_hint("nvidia-smi   (on the host)", host, config) == typed
 
 
 def test_overrides_are_part_of_a_hint() -> None:

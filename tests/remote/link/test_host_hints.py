@@ -59,6 +59,10 @@ FOREIGN = (
     "pipeline run\n",
     "try again: sh evil.sh",
     "rm -rf ~",
+    "df -h $(id)   (on the host)",
+    "df -h /x; sh evil.sh   (on the host)",
+    "df -h /x   (on titan); sh evil.sh",
+    "sh evil.sh   (on the host)",
     "select float16 in $(id):4",
     "select float16 in a.py:4 | sh",
     f"pipeline run {QUOTED}",
@@ -73,6 +77,8 @@ OWN = (
     "run the command again",
     "try again",
     "fixers: {runtime: auto}",
+    "df -h /home/ann/half-step_2   (on the host)",
+    "df -i /   (on the host)",
     "select float16 in conf/train.toml:4",
 )
 
@@ -238,6 +244,24 @@ def test_SE_21_the_place_and_the_kind_of_an_error_of_a_host_have_one_line() -> N
 def test_the_next_step_of_halfstep_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     Screen().next_step("pipeline run --host titan")
     assert capsys.readouterr().out == "  next: pipeline run --host titan\n"
+
+
+@pytest.mark.parametrize(
+    ("hint", "line"),
+    [
+        ("df -h /data   (on the host)", "on the host: df -h /data"),
+        ("df -h '/my data'   (on titan)", "on titan: df -h '/my data'"),
+        ("chmod go-w /w   (on titan), or set host.workdir", "on titan: chmod go-w /w, or set host.workdir"),
+        (f"{QUOTED}df -h $(id)   (on the host)", f"{QUOTED}df -h $(id)   (on the host)"),
+        ("df -h /data", "next: df -h /data"),
+        ("pipeline verify   (see a, b)", "next: pipeline verify   (see a, b)"),
+    ],
+)
+def test_next_begins_only_what_is_typed_on_this_machine(
+    hint: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Screen().next_step(hint)
+    assert capsys.readouterr().out == f"  {line}\n"
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def test_downloads_need_their_size_twice_and_local_archives_once(
         return
     with pytest.raises(Refusal, match="the largest") as refusal:
         require_room(downloads, free, "/w/venv")
-    assert (refusal.value.exit_code, refusal.value.hint) == (ExitCode.DISK, "df -h /w/venv")
+    assert (refusal.value.exit_code, refusal.value.hint) == (ExitCode.DISK, "df -h /w/venv   (on the host)")
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"install": 1}', b'{"install": [1, "x"]}'])
