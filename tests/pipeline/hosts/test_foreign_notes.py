@@ -121,6 +121,20 @@ def test_SE_12_no_verb_acts_on_another_project_that_a_foreign_note_names(
     assert not work.exists()
 
 
+@pytest.mark.parametrize("verb", ["evaluate", "merge"])
+def test_SE_12_the_config_of_a_foreign_note_is_not_read_before_its_host_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    private = tmp_path / "private.yaml"
+    private.write_text("password: correct-horse\n")
+    clone = tmp_path / "clone"
+    brought(Records(clone), RUN, replace(note(), host="root@203.0.113.66:2222", config=str(private)))
+    monkeypatch.chdir(clone)
+    assert run([verb, RUN, "--json"]) == 2
+    shown = "".join(capsys.readouterr())
+    assert "is not the name of a configured host" in shown and "correct-horse" not in shown
+
+
 @pytest.mark.parametrize("signed", [True, False])
 def test_SE_12_only_a_note_of_this_user_may_name_another_project(tmp_path: Path, signed: bool) -> None:
     """For example, after the user moved the project's folder."""
