@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.hosts.follow import announcing_retries
 from pipeline.hosts.not_begun import judge_begun
 from pipeline.hosts.open_run import OpenRun, open_run
-from pipeline.show.output import OutputLines
+from pipeline.show.output import OutputLines, terminal_width
 from pipeline.show.screen import Screen
 from pipeline.verbs.wait import wait_for
 from remote.errors import HalfstepError
@@ -42,7 +42,7 @@ def attach(run: str | None = None, as_json: bool = False) -> int:
 
 
 def _print_output(opened: OpenRun, screen: Screen) -> None:
-    note, output = opened.note, OutputLines()
+    note, output = opened.note, OutputLines(terminal_width())
     for chunk in follow_log(opened.host, note.project, note.run, lines=RECENT_LINES, retry=announcing_retries(screen)):
         if text := "".join(output.feed(chunk)):
             screen.raw(text)

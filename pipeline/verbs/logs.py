@@ -8,7 +8,7 @@ from pathlib import Path
 from pipeline.hosts.follow import announcing_retries
 from pipeline.hosts.output import read_output
 from pipeline.records.find_run import named_run
-from pipeline.show.output import LastLines, OutputLines
+from pipeline.show.output import LastLines, OutputLines, terminal_width
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.protocol.exit_code_of import exit_code_of
@@ -20,7 +20,7 @@ def logs(run: str | None = None, follow: bool = False, tail: int | None = None, 
     screen = Screen(as_json=as_json, on_stderr=True)
     kept = LastLines()
     show = kept.add if as_json else screen.raw
-    output = OutputLines()
+    output = OutputLines(None if as_json else terminal_width())
 
     def take(data: bytes) -> None:
         for line in output.feed(data):

@@ -33,3 +33,19 @@ def test_SE_09_only_the_last_lines_of_an_output_are_kept(lines: int, length: int
         last.add(line)
     assert (len(last.lines()), last.omitted) == (kept, lines - kept)
     assert set(last.lines()) <= {"x" * length}
+
+
+@pytest.mark.parametrize(
+    ("output", "width", "shown"),
+    [
+        (b"precision fp16: frozen float16, autocast\n", 35, ["precision fp16: frozen float16,\nautocast\n"]),
+        (b"precision fp16: frozen float16, autocast\n", None, ["precision fp16: frozen float16, autocast\n"]),
+        (b"exactly ten\n", 11, ["exactly ten\n"]),
+        (b"    return  a + b\n", 12, ["    return\na + b\n"]),
+        (b"/a/path/longer/than/the/line in it", 12, ["/a/path/longer/than/the/line\nin it\n"]),
+    ],
+    ids=["words", "no terminal", "fits", "code", "long word"],
+)
+def test_a_long_line_is_wrapped_between_words_on_a_terminal(output: bytes, width: int | None, shown: list[str]) -> None:
+    lines = OutputLines(width)
+    assert [*lines.feed(output), *lines.end()] == shown

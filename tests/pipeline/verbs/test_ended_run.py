@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,6 +26,7 @@ from remote.protocol.job_requests import RunRecord
 from remote.protocol.jobs import JobResult, Started
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.values import dumps
+from tests.contracts.project_modules import ROOT
 from tests.lab.payload import install_payload
 from tests.remote.jobs.test_checkpoints import save
 from tests.remote.pull.event_records import point
@@ -248,6 +251,26 @@ def test_the_fix_of_a_diagnosed_run_names_its_host_and_config(
     capsys.readouterr()
     assert run(["diagnose"]) == 40
     assert typed in " ".join(capsys.readouterr().out.split())
+
+
+PRINTED = "precision fp16-mixed: frozen float16, trainable float32, autocast float16, loss scale from 65536\n"
+
+
+@pytest.mark.parametrize("on_terminal", [False, True])
+def test_the_output_is_wrapped_between_words_only_on_a_terminal(
+    tmp_path: Path, types: Types, on_terminal: bool
+) -> None:
+    (tmp_path / "work" / ProjectLayout("p-1").run(RUN).job(1).output).write_text(PRINTED)
+    screen, terminal = os.openpty()
+    environment = {**os.environ, "COLUMNS": "60", "PYTHONPATH": str(ROOT)}
+    argv = [sys.executable, "-m", "pipeline", "logs", RUN]
+    out = terminal if on_terminal else subprocess.PIPE
+    done = subprocess.run(argv, stdout=out, stderr=subprocess.PIPE, env=environment, check=True)
+    os.close(terminal)
+    shown = os.read(screen, 4096).decode().replace("\r\n", "\n") if on_terminal else done.stdout.decode()
+    os.close(screen)
+    assert shown.replace("\n", " ").strip() == PRINTED.strip()
+    assert [len(line) > 60 for line in shown.splitlines()] == ([False, False] if on_terminal else [True])
 
 
 @pytest.mark.parametrize("verb", ["status", "diagnose", "wait"])
