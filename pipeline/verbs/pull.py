@@ -50,7 +50,7 @@ def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -
         wait = shell_command("pipeline wait {}", note.name)
         again = wait if survey.state is JobState.RUNNING else note.resume_command
         found = unfinished(note.name, pulled.checkpoint, again) if pulled.checkpoint else no_adapter(note.name, own)
-        findings += (found,)
+        findings += (replace(found, hint=again) if not_begun and pulled.checkpoint is None else found,)
     outcome = replace(
         outcome_for("pull", note),
         exit_code=exit_code_of(findings, ExitCode.PULL),

@@ -83,6 +83,12 @@ def test_a_run_that_was_stopped_in_the_queue_never_began(
     assert "HALFSTEP_TENSORBOARD_DIR" not in printed and "no known error" not in printed, printed
 
 
+def test_the_weights_of_a_queued_run_are_missing_until_it_has_ended(types: Types) -> None:
+    code, answer, _ = types("pull", SECOND, "--weights")
+    hints = {one["check"]: one["hint"] for one in answer["findings"]}
+    assert (code, hints["adapter-missing"]) == (50, f"pipeline wait {SECOND}")
+
+
 def test_stop_of_a_queued_run_pulls_nothing_and_says_that_the_others_are_queued(
     types: Types, capsys: pytest.CaptureFixture[str]
 ) -> None:
