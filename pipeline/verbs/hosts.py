@@ -18,7 +18,9 @@ from pipeline.hosts.trust import (
     require_trust,
     trusted_address,
 )
+from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome
+from pipeline.show.plain import headed
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage, HalfstepError
 from remote.link.prompter import Prompter, confirms
@@ -77,7 +79,7 @@ def _checked(screen: Screen, name: str) -> Outcome:
     table = [{"check": row.name, "state": row.state.value, "detail": row.detail} for row in seen.rows]
     if not screen.as_json:  # the table already shows the messages
         for one in findings:
-            screen.labelled([(one.check, f"next: {one.hint}")] if one.hint else [], LABEL_WIDTH)
+            screen.labelled([(one.check, "".join(headed(one.hint)))] if one.hint else [], LABEL_WIDTH)
     return Outcome("hosts", code, host=name, findings=findings if screen.as_json else (), more={"checks": table})
 
 
@@ -100,7 +102,7 @@ def check_host(host: LoadedHost, prompter: Prompter | None) -> Inspection:
 
 
 def _finding(row: Row, host: LoadedHost, code: ExitCode) -> Finding:
-    hint = similar_host_hint(host, code) or hint_of(row, host)
+    hint = complete_hint(similar_host_hint(host, code) or hint_of(row, host), host.name, "")
     return Finding(row.name.replace(" ", "-"), SEVERITIES[row.state], row.detail, host.name, hint, code)
 
 

@@ -19,6 +19,7 @@ from pipeline.runs.runtime import describe_runtime
 from pipeline.runs.secrets import judge_secrets
 from pipeline.runs.selection import Selection
 from pipeline.runs.view import View
+from pipeline.show.plain import headed
 from pipeline.show.prompts import prompter_for
 from pipeline.show.screen import Screen
 from pipeline.show.wrapping import wrap_text
@@ -30,7 +31,7 @@ from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.precision import announce
 from remote.protocol.quantities import count
 
-NEXT_STEP = " -> next: "
+NEXT_STEP = " -> "
 
 
 def verify(
@@ -52,11 +53,11 @@ def verify(
     if not as_json:
         line = verdict(outcome, len(verified.passed), [check for check, _ in verified.not_checked])
         width = screen.out.width if screen.out.is_terminal else len(line)
-        judged, _, command = line.partition(NEXT_STEP) if len(line) > width else (line, "", "")
-        for part in wrap_text(judged, width, width):
+        is_long = len(line) > width
+        for part in wrap_text(line.partition(NEXT_STEP)[0] if is_long else line, width, width):
             screen.line(part)
-        if command:
-            screen.next_step(command)
+        if is_long and (hint := next_hint(outcome)):
+            screen.next_step(hint)
     return outcome.exit_code
 
 
@@ -72,17 +73,22 @@ class Verified:
 def verdict(outcome: Outcome, passed: int, not_checked: Collection[str]) -> str:
     """Return 'ready: 23 passed, 2 warnings, 11 not checked -> next: pipeline run ...'.
 
-    A warning that a check was not made counts as not checked. The next step is the hint of the first error.
+    A warning that a check was not made counts as not checked.
     """
     errors = sum(one.severity is Severity.ERROR for one in outcome.findings)
     warnings = sum(one.severity is Severity.WARNING and one.check not in not_checked for one in outcome.findings)
     counts = [count(errors, "error")] if errors else []
     counts += [f"{passed} passed", count(warnings, "warning"), f"{len(not_checked)} not checked"]
-    run = complete_hint("pipeline run", outcome.host, outcome.config, outcome.given)
-    hints = (one.hint for one in outcome.shown_findings if one.severity is Severity.ERROR)
-    next_command = run if outcome.ok else next(hints, "")
-    next_step = f"{NEXT_STEP}{next_command}" if next_command else ""
+    hint = next_hint(outcome)
+    next_step = NEXT_STEP + "".join(headed(hint)) if hint else ""
     return f"{'ready' if outcome.ok else 'not ready'}: {', '.join(counts)}{next_step}"
+
+
+def next_hint(outcome: Outcome) -> str:
+    """Return the hint of the first error, or the command that starts the run if there is no error."""
+    if outcome.ok:
+        return complete_hint("pipeline run", outcome.host, outcome.config, outcome.given)
+    return next((one.hint for one in outcome.shown_findings if one.severity is Severity.ERROR), "")
 
 
 def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified:

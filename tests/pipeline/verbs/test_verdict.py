@@ -28,6 +28,11 @@ ERROR = Finding.error("b", "bad", hint="pipeline explain b")
             (WARNING, ERROR),
             "not ready: 1 error, 23 passed, 1 warning, 11 not checked -> next: pipeline explain b",
         ),
+        (
+            ExitCode.DISK,
+            (Finding.error("disk", "full", hint="df -h /data   (on the host)"),),
+            "not ready: 1 error, 23 passed, 0 warnings, 11 not checked -> on titan: df -h /data",
+        ),
         (ExitCode.PRECISION, (Finding.error("b", "bad"),), "not ready: 1 error, 23 passed, 0 warnings, 11 not checked"),
     ],
 )
