@@ -6,16 +6,15 @@ import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipeline.cli.verb import Connects
 from pipeline.config.find import is_shipped_config, is_shipped_host, list_configs, list_hosts
 from pipeline.hosts.pending import PendingHost
-from pipeline.loading import load
+from pipeline.loading import LazyModule, load
 from pipeline.messages.hints import option_value, overrides_in
-from pipeline.records.find_run import named_run
 from pipeline.runs.grid import combinations
 from pipeline.runs.selection import Selection, hosts_in, load_points, load_selections
 from remote.errors import BadUsage
@@ -23,6 +22,12 @@ from remote.link.address import LOCAL
 from remote.link.ssh.starter import CONNECTION
 from remote.project.identity import project_of
 from remote.protocol.shell import shell_command
+
+# The connection begins before the imports that it does not need.
+if TYPE_CHECKING:
+    from pipeline.records import find_run
+else:
+    find_run = LazyModule("pipeline.records.find_run")
 
 
 def selected_by_run(run: str, host: str, config: str, overrides: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
@@ -33,7 +38,7 @@ def selected_by_run(run: str, host: str, config: str, overrides: tuple[str, ...]
     """
     if host or config:
         return host, config, overrides
-    note, _ = named_run(run, Path.cwd())
+    note, _ = find_run.named_run(run, Path.cwd())
     if not note.own:
         raise BadUsage(
             f"the record of {note.name} was not written by you, so its host, config and settings are not used",

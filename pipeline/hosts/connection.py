@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.address import python_of
 from pipeline.hosts.trust import local_confirmation, require_trust, trusted_address
+from pipeline.loading import LazyModule
 from remote.errors import NameUnknown
 from remote.host import Host
 from remote.link.prompter import Prompter
 from remote.link.reach import open_host
-from remote.operations.jobs import take_survey
 from remote.policy.cards import parse_card
 from remote.protocol.survey import Survey, SurveyRequest
+
+# The connection begins before this import.
+if TYPE_CHECKING:
+    from remote.operations import jobs
+else:
+    jobs = LazyModule("remote.operations.jobs")
 
 
 @contextlib.contextmanager
@@ -38,7 +45,7 @@ def connected(host: LoadedHost, *, keep: bool, prompter: Prompter | None = None)
 
 def survey_host(host: Host, named: LoadedHost, project: str) -> Survey:
     """Survey the host with one request."""
-    return take_survey(host, survey_request(named, project))
+    return jobs.take_survey(host, survey_request(named, project))
 
 
 def survey_request(host: LoadedHost, project: str) -> SurveyRequest:
