@@ -18,6 +18,9 @@ PARSES_ALL = b"parse_args_into_dataclasses"
 PARSES_OTHERS = (b"return_remaining_strings", b"parse_known_args")
 """Calls that reject unknown options, and calls that accept them."""
 ARGUMENTS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
+MOST_CLASSES = 50
+"""The number of classes of arguments that are followed. The fields of further classes are unknown."""
+Seen = dict[str, frozenset[str] | None]
 
 
 def rejected_commands(
@@ -61,7 +64,7 @@ def accepted_by(path: str, code: bytes) -> frozenset[str]:
         return frozenset()
     with suppress(Unparsable):
         source = TREES.read(path, code)
-        return _union(source, _parsed(source)) or frozenset()
+        return _union(source, _parsed(source), {}) or frozenset()
     return frozenset()
 
 
@@ -72,20 +75,24 @@ def _parsed(source: PythonSource) -> list[ast.expr]:
     return [part for each in given for part in (each.elts if isinstance(each, (ast.Tuple, ast.List)) else [each])]
 
 
-def _union(source: PythonSource, classes: Iterable[ast.expr], within: tuple[str, ...] = ()) -> frozenset[str] | None:
-    """Return the fields of the classes, or None if some are unknown. `within`: the classes that derive from them."""
-    fields = [_fields_of(source, each, within) for each in classes]
+def _union(source: PythonSource, classes: Iterable[ast.expr], seen: Seen) -> frozenset[str] | None:
+    """Return the fields of the classes, or None if some are unknown. `seen`: the fields of classes by name."""
+    fields = [_fields_of(source, each, seen) for each in classes]
     known = [each for each in fields if each is not None]
     return frozenset().union(*known) if len(known) == len(fields) else None
 
 
-def _fields_of(source: PythonSource, node: ast.expr, within: tuple[str, ...]) -> frozenset[str] | None:
+def _fields_of(source: PythonSource, node: ast.expr, seen: Seen) -> frozenset[str] | None:
     """Return the fields of the class and its bases, or None if they are unknown."""
     if source.names.meaning(node) in ARGUMENTS:
         return FIELDS
-    own = [each for each in source.names.of_type(ast.ClassDef) if each.name == getattr(node, "id", "")]
-    if len(own) != 1 or own[0].name in within:
-        return None
+    name = getattr(node, "id", "")
+    own = [each for each in source.names.of_type(ast.ClassDef) if each.name == name]
+    if name in seen or len(own) != 1 or len(seen) == MOST_CLASSES:
+        return seen.get(name)
+    seen[name] = None  # a class that derives from itself
+    inherited = _union(source, own[0].bases, seen)
     targets = [each.target for each in own[0].body if isinstance(each, ast.AnnAssign)]
-    inherited = _union(source, own[0].bases, (*within, own[0].name))
-    return None if inherited is None else inherited.union(each.id for each in targets if isinstance(each, ast.Name))
+    if inherited is not None:
+        seen[name] = inherited.union(each.id for each in targets if isinstance(each, ast.Name))
+    return seen[name]

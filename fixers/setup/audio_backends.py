@@ -27,7 +27,6 @@ How to undo
 from __future__ import annotations
 
 import posixpath
-import shlex
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -42,7 +41,7 @@ from remote.protocol.audio import AudioFacts
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 from remote.protocol.machine import Interpreter
-from remote.protocol.shell import shell_command
+from remote.protocol.shell import install_on_host, shell_command
 from remote.protocol.tokenizer_files import version_of
 
 name = "audio-backends"
@@ -137,7 +136,7 @@ def _installation(site: Site, project: str, interpreter: Interpreter, wanted: Co
 
 def _missing(package: str, interpreter: Interpreter) -> Finding:
     message = f"the project decodes audio with {package}, which is not installed for {interpreter.path}"
-    return _error(message, shlex.join([interpreter.path, "-m", "pip", "install", package]))
+    return _error(message, install_on_host(interpreter.path, [package]))
 
 
 def _error(message: str, hint: str) -> Finding:

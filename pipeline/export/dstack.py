@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.export.task import FOLDER, NO_GPU, VOLUME, Task, outside
+from pipeline.export.task import FOLDER, NO_GPU, VOLUME, Task
 from pipeline.export.yaml_text import block, quoted, shell_path
+from remote.protocol.shell import outside_project
 
 GPU = "24GB.."
 RETRY = "retry: {on_events: [interruption, no-capacity], duration: 2d}"
@@ -20,7 +21,7 @@ def render_dstack(task: Task, file: Path) -> str:
 
 def _lines(task: Task, file: Path) -> Iterator[str]:
     shown = shell_path(file)
-    yield f"# {outside('dstack apply -f', shown)}"
+    yield f"# {outside_project(' '.join(('dstack apply -f', shown)))}"
     yield "#"
     if task.volume:
         yield f"# The results are on the volume, in {VOLUME}/project/.halfstep/runs."

@@ -47,14 +47,6 @@ def task_name(config: str) -> str:
     return (name if name[0].isalpha() else f"run-{name}")[:41].rstrip("-")
 
 
-def outside(*words: str) -> str:
-    """Return a command line that runs a tool of an engine outside of the project.
-
-    In a project, the tools import modules of the project and read its settings, which may name another server.
-    """
-    return f"(cd / && {' '.join(words)})"
-
-
 def setup_commands(wheel: str, *, requirements: bool) -> tuple[str, ...]:
     """Return the shell commands that install halfstep, and the project's requirements, into a virtual environment.
 

@@ -12,7 +12,7 @@ from remote.protocol.findings import Finding, Report
 from remote.protocol.layout import OTHER_WORKDIR, WORKDIR_OF_VOLUME
 from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine, OwnContainer
 from remote.protocol.quantities import size
-from remote.protocol.shell import shell_command
+from remote.protocol.shell import install_on_host, shell_command
 from remote.protocol.survey import Survey
 from remote.protocol.text import whole_number
 
@@ -136,7 +136,7 @@ def _will_be_created(need: Need) -> str:
 
 def _install_hint(python: Interpreter, packages: list[str]) -> str:
     """Return the command that installs the packages, with the version bounds of the trainer."""
-    return shlex.join([python.path or "python3", "-m", "pip", "install", *requirements_for(packages)])
+    return install_on_host(python.path, requirements_for(packages))
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 
 from pipeline.config.model import RunConfig
 from remote.protocol.findings import Finding
 from remote.protocol.machine import Interpreter
+from remote.protocol.shell import install_on_host
 
 PACKAGES = {"wandb": ("wandb",), "mlflow": ("mlflow", "mlflow-skinny"), "trackio": ("trackio",)}
 """The packages that provide each tracker.
@@ -31,7 +31,7 @@ def judge_trackers(
         packages = PACKAGES.get(name, ())
         if packages and not any(package in python.packages for package in packages):
             message = f"{python.path} has no {packages[0]}; the training will not be tracked by {name}"
-            hint = shlex.join([python.path or "python3", "-m", "pip", "install", packages[0]])
+            hint = install_on_host(python.path, packages[:1])
             yield Finding.warning("tracker", message, "train.report_to", hint)
         elif name == "wandb" and "WANDB_API_KEY" not in secrets and env.get("WANDB_MODE") not in WITHOUT_KEY:
             message = "W&B gets no key from this machine; the training will not be tracked unless the host is logged in"

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from remote.link.host_hints import QUOTED
+from remote.protocol.shell import outside_project
 
 NEEDS_NAMES = re.compile(r"\bpipeline (run|verify|plan|fix)(?= --|$|[;,.)])")
 
@@ -94,13 +95,11 @@ def corrected_command(words: Sequence[str], wrong: str, right: str) -> str:
 def install_command(package: str, prefix: str, python: str, uv: str | None) -> str:
     """Return the command that adds a package to halfstep's environment, by pipx, uv or pip.
 
-    The command does not import a module `pip` of the project, and does not read the project's settings of uv.
+    It runs outside of the project: see `outside_project`.
     """
-    if "/pipx/" in prefix:
-        return f"pipx inject halfstep {package}"
-    by_uv = ["uv", "--directory", "/", "pip", "install", "--python", python]
-    installer = by_uv if uv else [python, "-P", "-m", "pip", "install"]
-    return shlex.join([*installer, package])
+    by_pip = ["uv", "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
+    installer = ["pipx", "inject", "halfstep"] if "/pipx/" in prefix else by_pip
+    return outside_project(shlex.join([*installer, package]))
 
 
 def option_value(words: Sequence[str], *names: str) -> str:

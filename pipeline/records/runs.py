@@ -23,6 +23,7 @@ from remote.protocol.quantities import count
 from remote.protocol.regular import read_regular
 from remote.protocol.values import Malformed, decode, encode
 
+START_FOREIGN = "pipeline run --host ... --config ...   (the record of the run was not written by you)"
 START_AGAIN = "pipeline run --host HOST --config NAME   (the original host and config; the run is found on the host)"
 VERBS = ("evaluate", "merge", "merge --dequantize")
 PROGRESS_FIELDS = ("step", "steps", "loss", "best_loss", "first_loss", "elapsed_s", "losses", "loss_steps")
@@ -96,7 +97,7 @@ class RunNote:
     def resume_command(self) -> str:
         """The command that resumes the run, even if its inputs have changed since."""
         if not self.own:
-            return START_AGAIN
+            return START_FOREIGN
         return self.start_command if self.evaluates else f"{self.start_command} --resume {self.name}"
 
     @property
@@ -106,7 +107,7 @@ class RunNote:
         Hosts, configs and settings in a record that another user wrote are not repeated.
         """
         if not self.own:
-            return START_AGAIN
+            return START_FOREIGN
         if self.evaluates:
             own = [word for word in overrides_in(self.given) if word.startswith("evaluation.")]
             words = ["--adapter", self.evaluates, *self.given] if "/" in self.evaluates else [self.evaluates]

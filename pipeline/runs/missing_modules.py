@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 from fixers.setup.environment import is_requested
 from fixers.setup.imported_modules import imports_of_script, packages_of
 from fixers.setup.project_packages import REQUIREMENTS
@@ -11,6 +9,7 @@ from pipeline.runs.fixes import fixer_settings_of
 from pipeline.runs.view import View
 from remote.host import Host
 from remote.protocol.findings import Finding, Report
+from remote.protocol.shell import install_on_host
 
 # With -I, neither the project's folder nor a variable decides what this program imports.
 ASK = (
@@ -43,6 +42,6 @@ def missing_modules(host: Host, view: View) -> Report:
     if is_requested(fixer_settings_of(view).get("environment")):
         hint = f"add to {REQUIREMENTS}, one package a line: {', '.join(packages)}; then: pipeline run"
     else:
-        hint = shlex.join([python.path, "-m", "pip", "install", *packages]) + "   (on the host)"
+        hint = install_on_host(python.path, packages)
     message = f"{script} imports {', '.join(lacking)}, which {python.path} does not have"
     return Report((Finding.warning("packages", message, script, hint),))

@@ -26,9 +26,9 @@ def judge_repositories(walk: Walk, root: Path) -> Iterable[Finding]:
         message = (
             f"git tracks {count(len(tracked), 'file')} in {RECORDS_FOLDER}/, the records of halfstep on one machine"
         )
-        yield Finding.warning(
-            "tracked-records", message, RECORDS_FOLDER, shell_command("git rm -r -q --cached {}", RECORDS_FOLDER)
-        )
+        # The repository may be that of a downloaded archive, whose settings name a command.
+        hint = shell_command("git -c core.fsmonitor=false rm -r -q --cached {}", RECORDS_FOLDER)
+        yield Finding.warning("tracked-records", message, RECORDS_FOLDER, hint)
     for repository in (scope.repository for scope in walk.scopes):
         if repository is not None and not repository.is_readable:
             folder = one_line(str(repository.git_folder))

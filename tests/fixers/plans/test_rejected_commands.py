@@ -78,3 +78,13 @@ def test_classes_that_derive_from_each_other_have_unknown_fields() -> None:
         "train.py", circle.replace("class ModelArguments", "class ModelArguments(Arguments)").encode()
     )
     assert "model_name" in accepted_by("train.py", circle.encode())
+
+
+@pytest.mark.parametrize("bases", ["A{0}, A{0}", "A{0}"], ids=["each base twice", "a chain of 600"])
+def test_SE_12_the_fields_of_each_class_are_read_once(bases: str) -> None:
+    count = 40 if "," in bases else 600
+    classes = "".join(f"class A{at + 1}({bases.format(at)}):\n    x{at}: int = 1\n" for at in range(count))
+    code = TRAIN.replace("parser = ", f"class A0:\n    a: int = 1\n{classes}\nparser = ")
+    code = code.replace("ModelArguments, Arguments)", f"A{count}, Arguments)")
+    found = accepted_by("train.py", code.encode())
+    assert ("x0" in found) is (count == 40)

@@ -29,7 +29,7 @@ def error(message, hint):
 def lacks(package, python=THEIRS):
     return error(
         f"the project decodes audio with {package}, which is not installed for {python}",
-        f"{python} -m pip install {package}",
+        f"(cd / && {python} -m pip install {package})   (on the host)",
     )
 
 

@@ -13,6 +13,7 @@ from pipeline.cli.main import run
 from pipeline.config.hosts import load_host
 from pipeline.hosts.open_run import host_of_note
 from pipeline.hosts.trust import keep_trust
+from pipeline.messages.hints import complete_hint
 from pipeline.records.find_run import find_note
 from pipeline.records.last_seen import note_job
 from pipeline.records.layout import NOTE, Records
@@ -218,4 +219,5 @@ def test_SE_12_an_evaluation_of_a_foreign_record_is_not_signed(
 def test_SE_the_commands_of_a_record_of_another_user_name_none_of_its_values(more: dict[str, str]) -> None:
     foreign = replace(note(), own=False, host="root@203.0.113.66:2222", config="/home/me/secret.yaml", **more)
     for command in (foreign.start_command, foreign.resume_command):
-        assert command.startswith("pipeline run --host HOST --config NAME")
+        assert command.startswith("pipeline run --host ... --config ...")
+        assert complete_hint(command, foreign.host, foreign.config) == command

@@ -29,7 +29,7 @@ def project(root: Path, *overrides: str) -> View:
 @pytest.mark.parametrize(
     ("overrides", "hints"),
     [
-        ((), [f"{sys.executable} -m pip install no_such_one no_such_two   (on the host)"]),
+        ((), [f"(cd / && {sys.executable} -m pip install no_such_one no_such_two)   (on the host)"]),
         (
             ("fixers.environment=create",),
             ["add to requirements.txt, one package a line: no_such_one, no_such_two; then: pipeline run"],

@@ -42,9 +42,9 @@ http.server.HTTPServer((told.host, int(told.port)), handler).serve_forever()
 @pytest.mark.parametrize(
     ("prefix", "uv", "command"),
     [
-        ("/home/me/.local/share/pipx/venvs/halfstep", "/usr/bin/uv", "pipx inject halfstep tensorboard"),
-        ("/home/me/tools/halfstep", "/usr/bin/uv", "uv --directory / pip install --python /v/bin/python tensorboard"),
-        ("/home/me/venv", None, "/v/bin/python -P -m pip install tensorboard"),
+        ("/home/me/.local/share/pipx/venvs/halfstep", "/usr/bin/uv", "(cd / && pipx inject halfstep tensorboard)"),
+        ("/home/me/tools/halfstep", "/usr/bin/uv", "(cd / && uv pip install --python /v/bin/python tensorboard)"),
+        ("/home/me/venv", None, "(cd / && /v/bin/python -m pip install tensorboard)"),
     ],
 )
 def test_tensorboard_is_installed_by_the_program_that_installed_halfstep(
