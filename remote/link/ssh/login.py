@@ -255,12 +255,15 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         )
 
     def _own_key(self) -> str:
-        """Return the path of the first configured public key.
+        """Return the path of the first configured public key in ~/.ssh.
 
-        Returns "" if no such file exists, or if keys that are not configured are used too.
+        Returns "" if no such file exists, or if keys that are not configured are used too. Who has the private key of
+        another folder is unknown: a project may contain both.
         """
         files = self._hop.identity_files if self._hop.identities_only else ()
-        return next((f"{path}.pub" for path in files if Path(f"{path}.pub").is_file()), "")
+        own = Path.home().resolve() / ".ssh"
+        keys = (Path(f"{path}.pub") for path in files)
+        return next((str(key) for key in keys if key.is_file() and key.resolve().is_relative_to(own)), "")
 
 
 def render_question(server: str, prompt: str) -> str:

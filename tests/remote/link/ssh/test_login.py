@@ -22,14 +22,31 @@ from tests.lab.sshd import Sshd, make_key
 from tests.remote.link.ssh.refusals import StartSshd, locked_server, refused
 
 
-def test_BI_30_a_wrong_key_is_named_by_its_path(sshd: Sshd, tmp_path: Path) -> None:
-    wrong = make_key(tmp_path / "wrong")
+def test_BI_30_a_wrong_key_is_named_by_its_path(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    wrong = make_key(tmp_path / ".ssh" / "wrong")
     error = refused(sshd, identity_file=str(wrong))
     assert str(wrong) in error.message and "publickey" in error.message
     assert f"ssh-copy-id -i {wrong}.pub -p {sshd.port}" in error.hint
     Path(f"{wrong}.pub").unlink()
     assert f"ssh-copy-id -p {sshd.port}" in refused(sshd, identity_file=str(wrong)).hint
     assert wrong.read_text().splitlines()[1] not in error.message
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["in the project", "linked from ~/.ssh"])
+def test_SE_a_key_of_a_project_is_not_offered_for_the_account(
+    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, linked: bool
+) -> None:
+    """Whoever wrote the project has the private key, and could log in to the account afterwards."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / ".ssh").mkdir(parents=True)
+    key = make_key(tmp_path / "lab")
+    if linked:
+        for suffix in ("", ".pub"):
+            (tmp_path / "home" / ".ssh" / f"lab{suffix}").symlink_to(f"{key}{suffix}")
+        key = tmp_path / "home" / ".ssh" / "lab"
+    assert "-i" not in refused(sshd, identity_file=str(key)).hint.split()
 
 
 def test_BI_30_a_login_without_any_key_is_reported(sshd: Sshd) -> None:
