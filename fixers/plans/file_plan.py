@@ -22,6 +22,7 @@ from fixers.sources.unparsable import Unparsable
 from remote.protocol.findings import Finding
 from remote.protocol.tokenizer_files import LFS_POINTER
 
+FETCH_LFS = "fetch the file with git-lfs, if the repository is yours"
 LFS_MESSAGE = "this is a Git LFS pointer, not the file itself; it was not checked"
 LARGEST_SOURCE_BYTES = 16 * 2**20
 LONGEST_LINE_BYTES = 32 * 2**10
@@ -52,7 +53,10 @@ class Refused(Exception):
 def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Target) -> FileOutcome:
     """Plan all fixers for one file. The result must parse, and a second pass must change nothing."""
     if data.startswith(LFS_POINTER) and any(fixer.matches(path) for fixer in fixers):
-        return FileOutcome(None, (warning("lfs-pointer", LFS_MESSAGE, path, "git lfs pull"),))
+        return FileOutcome(
+            None,
+            (warning("lfs-pointer", LFS_MESSAGE, path, FETCH_LFS),),
+        )
     if not may_apply(path, data, fixers):
         return FileOutcome()
     if is_data := judge_size(path, data):

@@ -84,7 +84,7 @@ def open_note(
     note: RunNote, records: Records, *, prompter: Prompter | None = None, keep: bool = True
 ) -> Iterator[OpenRun]:
     """Connect to the host of a recorded run. Errors contain the names of the host, the config and the run."""
-    about = {"host": note.host, "config": note.config, "run": note.name}
+    about = {"host": note.host, "config": note.config if note.own else "", "run": note.name}
     if note.own:
         hide(os.environ.get(name, "") for name in note.secrets)
     host = host_of_note(note, records)

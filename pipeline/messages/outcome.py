@@ -81,7 +81,8 @@ class Outcome:
     """The result of a verb.
 
     Unknown values are empty. `given` are the command-line arguments for host, config and overrides; commands in hints
-    repeat them. `varied` are the overrides that distinguish this run from other runs of the same command.
+    repeat them, unless they are `foreign`, from a record that another user wrote. `varied` are the overrides that
+    distinguish this run from other runs of the same command.
     """
 
     command: str
@@ -96,6 +97,7 @@ class Outcome:
     more: dict[str, Any] = field(default_factory=dict)
     given: tuple[str, ...] = ()
     varied: tuple[str, ...] = ()
+    foreign: bool = False
 
     @property
     def ok(self) -> bool:
@@ -106,9 +108,8 @@ class Outcome:
     def shown_findings(self) -> tuple[Finding, ...]:
         """Return the findings, errors first, then warnings, with complete commands in the hints."""
         worst_first = sorted(self.findings, key=lambda one: ORDER.index(one.severity))
-        return tuple(
-            replace(one, hint=complete_hint(one.hint, self.host, self.config, self.given)) for one in worst_first
-        )
+        config, given = ("", ()) if self.foreign else (self.config, self.given)
+        return tuple(replace(one, hint=complete_hint(one.hint, self.host, config, given)) for one in worst_first)
 
 
 def job_outcome(run: RunSurvey) -> JobOutcome:

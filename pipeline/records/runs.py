@@ -93,6 +93,11 @@ class RunNote:
     secrets: tuple[str, ...] = ()
     secret_marks: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
+    def completed(self, hint: str) -> str:
+        """Return the hint with complete commands. Config and settings of another user's record are not repeated."""
+        config, given = (self.config, self.given) if self.own else ("", ())
+        return complete_hint(hint, self.host, config, given)
+
     @property
     def resume_command(self) -> str:
         """The command that resumes the run, even if its inputs have changed since."""

@@ -13,7 +13,6 @@ from pipeline.config.find import find_project
 from pipeline.diagnosis.diagnose import Diagnosis, as_finding, diagnose_log
 from pipeline.hosts.output import read_output
 from pipeline.hosts.tail import Tail, tail_of
-from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome
 from pipeline.records.find_run import named_run, notes_named
 from pipeline.records.layout import Records
@@ -133,7 +132,7 @@ def _disk_full(note: RunNote | None, found: Sequence[Diagnosis]) -> tuple[Findin
 def _finding_in(one: Diagnosis, log: Log) -> Finding:
     """Return the diagnosis as a finding. If a run printed the log, commands in the hint have its host and config."""
     finding, note = as_finding(one, log.name), log.note
-    return replace(finding, hint=complete_hint(finding.hint, note.host, note.config, note.given)) if note else finding
+    return replace(finding, hint=note.completed(finding.hint)) if note else finding
 
 
 def _finding_as_json(one: Diagnosis, log: Log) -> dict[str, object]:

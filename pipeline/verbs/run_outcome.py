@@ -8,4 +8,4 @@ from pipeline.records.runs import RunNote
 
 def outcome_for(verb: str, note: RunNote) -> Outcome:
     """Return an outcome with the run's host, config and name, and without findings."""
-    return Outcome(verb, host=note.host, config=note.config, given=note.given, run=note.name)
+    return Outcome(verb, host=note.host, config=note.config, given=note.given, run=note.name, foreign=not note.own)

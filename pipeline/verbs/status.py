@@ -9,7 +9,6 @@ from pathlib import Path
 from pipeline.hosts.open_run import UNREACHABLE, open_note, unreachable_warning
 from pipeline.hosts.which_run import judge_others
 from pipeline.judgements.job import judge_run, judge_watched
-from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.records.find_run import named_run
 from pipeline.records.last_seen import job_last_seen
@@ -55,7 +54,7 @@ def describe_rewritten(note: RunNote) -> tuple[str, ...]:
         return ()
     more = f" and {len(note.rewritten) - SHOWN} more" if len(note.rewritten) > SHOWN else ""
     files = f"{', '.join(note.rewritten[:SHOWN])}{more}"
-    show = complete_hint("pipeline fix --diff", note.host, note.config, note.given)
+    show = note.completed("pipeline fix --diff")
     return (f"{'rewritten':<13}{files}, in the copy on the host: {show}",)
 
 

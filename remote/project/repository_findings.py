@@ -26,8 +26,8 @@ def judge_repositories(walk: Walk, root: Path) -> Iterable[Finding]:
         message = (
             f"git tracks {count(len(tracked), 'file')} in {RECORDS_FOLDER}/, the records of halfstep on one machine"
         )
-        # The repository may be that of a downloaded archive, whose settings name a command.
-        hint = shell_command("git -c core.fsmonitor=false rm -r -q --cached {}", RECORDS_FOLDER)
+        # Not a command: git would run the hooks of the repository, which may be that of a downloaded archive.
+        hint = f"if the repository is yours, remove {RECORDS_FOLDER}/ from its index (git rm --cached) and commit"
         yield Finding.warning("tracked-records", message, RECORDS_FOLDER, hint)
     for repository in (scope.repository for scope in walk.scopes):
         if repository is not None and not repository.is_readable:

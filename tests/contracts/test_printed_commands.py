@@ -26,6 +26,12 @@ def test_SE_12_pip_is_started_outside_of_the_project() -> None:
     assert [where for where in found if not where.startswith(tuple(ALLOWED))] == []
 
 
+def test_SE_12_no_hint_is_a_git_command() -> None:
+    """git would run the hooks and read the settings of a repository that came with the project."""
+    hints = re.compile(r"""(?:hint=|shell_command\()[\s(]*f?["']git """)
+    assert [each.where for each in modules() if hints.search(each.source)] == []
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -19,8 +19,10 @@ from pipeline.records.last_seen import note_job
 from pipeline.records.layout import NOTE, Records
 from pipeline.records.runs import RunNote, list_notes, read_note, write_note, write_start
 from pipeline.runs.start import note_of_evaluation
+from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import BadUsage
 from remote.project.identity import project_of
+from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
 from tests.pipeline.config.config_files import write
 from tests.pipeline.hosts.cloned_notes import RUN, brought, note
@@ -221,3 +223,13 @@ def test_SE_the_commands_of_a_record_of_another_user_name_none_of_its_values(mor
     for command in (foreign.start_command, foreign.resume_command):
         assert command.startswith("pipeline run --host ... --config ...")
         assert complete_hint(command, foreign.host, foreign.config) == command
+
+
+@pytest.mark.parametrize("hint", ["pipeline run", "pipeline fix --diff", "pipeline run --host HOST --config NAME"])
+def test_SE_hints_about_a_record_of_another_user_do_not_repeat_its_config(hint: str) -> None:
+    foreign = replace(note(), own=False, config="/home/me/secret.yaml", given=("--set", "data.path=/home/me"))
+    assert "/home/me" not in foreign.completed(hint)
+    outcome = replace(outcome_for("status", foreign), findings=(Finding.error("job", "stopped", hint=hint),))
+    assert "/home/me" not in outcome.shown_findings[0].hint
+    mine = replace(foreign, own=True)
+    assert "/home/me/secret.yaml" in mine.completed(hint)

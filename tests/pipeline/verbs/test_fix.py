@@ -125,7 +125,11 @@ def test_a_git_lfs_pointer_is_named_as_one(project: Path, capsys: pytest.Capture
     (project / name).write_text("version https://git-lfs.example/spec/v1\noid sha256:00\nsize 9\n")
     assert run(["fix", str(project), "--card", "titan-rtx", "--diff", "--json"]) == 0
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
-    assert (finding["check"], finding["where"], finding["hint"]) == ("lfs-pointer", name, "git lfs pull")
+    assert (finding["check"], finding["where"], finding["hint"]) == (
+        "lfs-pointer",
+        name,
+        "fetch the file with git-lfs, if the repository is yours",
+    )
 
 
 def test_check_exits_with_1_and_changes_nothing_until_there_is_nothing_to_fix(

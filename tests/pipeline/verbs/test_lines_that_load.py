@@ -45,7 +45,7 @@ def test_a_missing_hub_library_is_installed_into_the_environment_of_halfstep(
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(BadUsage) as caught:
         hub_library()
-    assert sys.executable in caught.value.hint and caught.value.hint.endswith(" huggingface_hub")
+    assert sys.executable in caught.value.hint and caught.value.hint.endswith(" huggingface_hub)")
 
 
 def test_the_adapter_of_the_user_s_own_script_is_loaded_by_the_class_of_its_task(project: Path, hub: Hub) -> None:
