@@ -169,7 +169,10 @@ def test_SE_09_words_of_the_host_in_hints_of_the_laptop_are_quoted_for_a_shell()
     findings += [_missing("soundfile", Interpreter(EVIL)), _other_copy(Copy(EVIL, "", shadows=True))]
     assert len(findings) == 8
     for finding in findings:
-        words = shlex.split(finding.hint.removesuffix("   (on the host)"))
+        command = finding.hint.removesuffix("   (on the host)")
+        if command.startswith("(cd / && "):
+            command = command.removeprefix("(cd / && ").removesuffix(")")
+        words = shlex.split(command)
         assert not {"curl", "|", "sh"}.intersection(words), finding.hint
         assert any(EVIL in word for word in words), finding.hint
         assert words[0] in {"df", "pipeline", "docker", "rm", EVIL}, finding.hint
