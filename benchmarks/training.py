@@ -47,8 +47,8 @@ from remote.protocol.training import FRESH, LoopSpec, LoraSpec
 # The logits take the same share of all operations as in the full model: 16 %.
 ROWS = {
     "2 x 900 / 120": Row(PHI4, 384, 6, 2, 900, 120, 0, words=5300),
-    "4 x 350 / 40 (apa)": Row(PHI4, 384, 6, 4, 350, 40, 0, words=5300),
-    "4 x 240 / 60 (mdd)": Row(PHI4, 384, 6, 4, 240, 60, 0, words=5300),
+    "8 x 350 / 40 (apa)": Row(PHI4, 384, 6, 8, 350, 40, 0, words=5300),
+    "8 x 240 / 60 (mdd)": Row(PHI4, 384, 6, 8, 240, 60, 0, words=5300),
     # An eighth of the full model's hidden size, words, tokens and rank; its number of layers and bytes per weight. So
     # weights, logits, the inputs of all layers and the tensors inside one layer take about its shares of the memory.
     "1 x 900 / 120 (scaled)": Row(PHI4, 384, 32, 1, 900, 120, 0, "bf16", rank=8, words=25_008),
