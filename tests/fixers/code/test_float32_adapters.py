@@ -70,7 +70,7 @@ STAYS = {
 }
 CAST = {
     "adapters of a half model, not cast by an older version": (HALF + ADAPTERS + TRAINS, OLD_PEFT),
-    "adapters that PEFT is told not to cast": (
+    "adapters that PEFT does not cast because of an argument": (
         HALF + ADAPTERS.replace("r=8)", "r=8), autocast_adapter_dtype=False") + TRAINS,
         {},
     ),

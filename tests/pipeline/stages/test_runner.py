@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from pipeline.messages.outcome import StageState
-from pipeline.records.inputs import Inputs, digest
-from pipeline.records.stage_checkpoints import KEPT, StageCheckpoints, checkpoint_now, read_checkpoints
+from pipeline.records.inputs import digest
+from pipeline.records.stage_checkpoints import StageCheckpoints, checkpoint_now, read_checkpoints
 from pipeline.runs.view import View
 from pipeline.stages.runner import run_stages
 from pipeline.stages.stage import Context, RunOptions, StageResult, judge_status
@@ -19,54 +19,7 @@ from remote.errors import Busy, ConnectionLost, DiskFull
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from tests.pipeline.listeners import NoListener
-
-
-def bad(message: str, code: ExitCode = ExitCode.OK) -> Report:
-    return Report((Finding("test", Severity.ERROR, message, exit_code=code),))
-
-
-@dataclass
-class Toy:
-    """A stage with two fields: its inputs, and whether a survey finds it in order."""
-
-    name: str
-    depends_on: dict[str, str] = field(default_factory=lambda: {"files": "1"})
-    in_order: bool = False
-    outcome: StageResult = field(default_factory=StageResult)
-    makes_it_so: bool = True
-    warns: tuple[Finding, ...] = ()
-    runs: int = 0
-    exit_code: ExitCode = ExitCode.SYNC
-
-    def inputs(self, view: View) -> Inputs:
-        return self.depends_on
-
-    def check(self, view: View) -> Report:
-        seen = Report() if self.in_order else bad(f"{self.name} is not in order")
-        return Report(self.warns).plus(seen)
-
-    def summary(self, view: View) -> str:
-        return "as it should be"
-
-    def run(self, context: Context) -> StageResult:
-        self.runs += 1
-        self.in_order = self.makes_it_so
-        return self.outcome
-
-
-def run(stages: list[Toy], record: Path, **options: object) -> tuple[list[StageState], ExitCode]:
-    context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions(**options))  # type: ignore[arg-type]
-    ran = run_stages(context, stages, record, lambda context: None)
-    return [stage.state for stage in ran.stages], ran.exit_code
-
-
-DONE, SKIPPED, FAILED, PENDING, RUNNING = (
-    StageState.DONE,
-    StageState.SKIPPED,
-    StageState.FAILED,
-    StageState.PENDING,
-    StageState.RUNNING,
-)
+from tests.pipeline.stages.toys import DONE, FAILED, PENDING, RUNNING, SKIPPED, Toy, bad, run
 
 
 def test_a_second_run_does_nothing(tmp_path: Path) -> None:
@@ -92,50 +45,6 @@ def test_a_failed_stage_is_reported_with_its_error_and_time_until_it_is_done(tmp
     assert re.fullmatch(r"failed at 2\d{3}-\d\d-\d\d [\d:]{8} UTC: it is off", status.reason), status.reason
     run([Toy("verify")], record)
     assert read_checkpoints(record).failures == {}
-
-
-def test_a_stage_that_was_done_with_these_inputs_before_others_is_skipped(tmp_path: Path) -> None:
-    record = tmp_path / "s.json"
-    for rate in ("1", "2", "1", "2"):
-        run([Toy("verify", depends_on={"rate": rate})], record)
-    again = Toy("verify", depends_on={"rate": "1"}, in_order=True)
-    assert run([again], record) == ([SKIPPED], ExitCode.OK) and again.runs == 0
-    newest = read_checkpoints(record).of("verify")
-    assert newest is not None and newest.inputs == {"rate": "1"}
-
-
-def test_a_failure_with_other_inputs_keeps_the_checkpoint_and_is_not_reported_for_it(tmp_path: Path) -> None:
-    record, failed = tmp_path / "s.json", StageResult(Report((Finding.error("data", "there is no such folder"),)))
-    done = Toy("verify", depends_on={"data": "a"})
-    run([done], record)
-    run([Toy("verify", depends_on={"data": "b"}, outcome=failed)], record)
-    assert judge_status(done, cast(View, None), read_checkpoints(record)).done
-    third = judge_status(Toy("verify", depends_on={"data": "c"}), cast(View, None), read_checkpoints(record))
-    assert (third.done, third.reason) == (False, "data: a -> c")
-    second = judge_status(Toy("verify", depends_on={"data": "b"}), cast(View, None), read_checkpoints(record))
-    assert second.reason.endswith("there is no such folder")
-
-
-def test_a_failure_with_the_same_inputs_removes_their_checkpoint_only(tmp_path: Path) -> None:
-    record, failed = tmp_path / "s.json", StageResult(Report((Finding.error("data", "there is no such folder"),)))
-    for rate in ("1", "2"):
-        run([Toy("verify", depends_on={"rate": rate})], record)
-    run([Toy("verify", depends_on={"rate": "2"}, outcome=failed)], record, force="verify")
-    states = [
-        judge_status(
-            Toy("verify", depends_on={"rate": rate}, in_order=True), cast(View, None), read_checkpoints(record)
-        ).done
-        for rate in ("1", "2")
-    ]
-    assert states == [True, False]
-
-
-def test_the_checkpoints_of_a_stage_are_limited() -> None:
-    checkpoints = StageCheckpoints()
-    for number in range(2 * KEPT):
-        checkpoints = checkpoints.with_checkpoint(checkpoint_now("verify", str(number), {}, seconds=0))
-    newest = [str(number) for number in range(2 * KEPT - 1, KEPT - 1, -1)]
-    assert [one.fingerprint for one in checkpoints.stages["verify"]] == newest
 
 
 def test_a_stage_checkpoint_alone_does_not_make_a_stage_done(tmp_path: Path) -> None:

@@ -29,10 +29,10 @@ from remote.protocol.jobs import (
     StartAnswer,
     WatchNote,
 )
-from remote.protocol.segments import SEGMENT
 from remote.protocol.values import encode
 from tests.lab.fake_host import FakeHost
 from tests.pipeline.listeners import NoListener
+from tests.pipeline.stages.failed_host import failing
 from tests.pipeline.views import view_of
 
 
@@ -92,59 +92,6 @@ def test_a_detached_start_prints_once_that_the_job_continues_and_then_how_to_att
     assert listener.notes == [], "a line printed beside the spinner leaves it on the screen"
     assert done.reason == f"{run} keeps running on the host"
     assert done.follow_up == (f"  pipeline attach {run}", f"  pipeline status {run}", f"  pipeline stop {run}")
-
-
-def failing(output: bytes) -> FakeHost:
-    """Return a host on which every job prints `output` and ends with exit 1."""
-    return FakeHost(
-        operations={
-            "job.start": lambda args: encode(StartAnswer(args["spec"]["run"], 1, JobState.RUNNING, True)),
-            "log.read": lambda args: {},
-        },
-        streams={
-            "job.wait": [encode(JobNews(1, JobState.FAILED, result=JobResult(1)))],
-            "log.read": [SEGMENT.pack(0, 0, len(output)) + output],
-        },
-    )
-
-
-def test_the_output_of_a_failed_job_is_pulled_and_its_error_has_file_and_line(tmp_path: Path) -> None:
-    output = b"progress\n" * 5000 + b"ValueError: Attempting to unscale FP16 gradients.\n"
-    view = view_of(tmp_path, None)
-    done = Train().run(Context(failing(output), view, NoListener()))
-    name = find_note(view.records, None).run
-    log = Path(".halfstep", "runs", name, "jobs", "1", "output.log")
-    assert (tmp_path / log).read_bytes() == output
-    assert [(finding.check, finding.where) for finding in done.report.findings] == [
-        ("fp16-unscale", f"{log}, line 5001"),
-        ("training", ""),
-    ]
-
-
-def test_a_secret_that_the_script_printed_is_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SERVICE_TOKEN", "swordfish-4711")
-    view = view_of(tmp_path, None)
-    view = replace(view, loaded=load_config("plain", tmp_path, ["secrets=[SERVICE_TOKEN]"]))
-    output = b"Traceback (most recent call last):\nmylib.OddError: swordfish-4711 was refused\n"
-    done = Train().run(Context(failing(output), view, NoListener()))
-    assert "*** was refused" in done.report.findings[0].message
-    assert "swordfish" not in str(done)
-
-
-def test_a_job_whose_output_cannot_be_downloaded_has_still_failed(tmp_path: Path) -> None:
-    host = failing(b"")
-    del host.operations["log.read"]
-    done = Train().run(Context(host, view_of(tmp_path, None), NoListener()))
-    assert [finding.check for finding in done.report.findings] == ["output", "training"]
-    assert done.exit_code is ExitCode.TRAINING
-
-
-def test_a_failed_job_without_output_is_reported_as_failed(tmp_path: Path) -> None:
-    host = failing(b"")
-    host.streams["log.read"] = []
-    done = Train().run(Context(host, view_of(tmp_path, None), NoListener()))
-    assert [finding.check for finding in done.report.findings] == ["training"]
-    assert done.exit_code is ExitCode.TRAINING
 
 
 def test_the_last_of_several_started_runs_is_the_newest_although_the_first_is_followed(tmp_path: Path) -> None:
