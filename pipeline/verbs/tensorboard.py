@@ -8,6 +8,7 @@ import importlib.util
 import os
 import resource
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -38,6 +39,8 @@ VIEWER_BYTES = 4 * 2**30
 FEW_ARENAS = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}
 """Without these variables, each core of the machine would take address space."""
 VIEWER_END_S = 5.0
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that end the verb as Ctrl-C does: by default, they would end it without TensorBoard."""
 PLUGINS = "plugins"
 PLUGIN_FILES = ("projector_config.pbtxt", "checkpoint")
 """Files of a run in which TensorBoard's projector finds the paths of other files (projector_plugin.py)."""
@@ -125,9 +128,12 @@ def _viewer(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     )  # fmt: skip
     with contextlib.suppress(AttributeError, OSError):  # only Linux limits another process, and its later children
         resource.prlimit(viewer.pid, resource.RLIMIT_AS, (VIEWER_BYTES, VIEWER_BYTES))
+    ends = {name: signal.signal(name, signal.default_int_handler) for name in ENDING_SIGNALS}
     try:
         yield viewer
     finally:
+        for name, handler in ends.items():
+            signal.signal(name, handler)
         viewer.terminate()
         try:
             viewer.wait(timeout=VIEWER_END_S)

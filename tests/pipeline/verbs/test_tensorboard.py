@@ -82,9 +82,11 @@ def project(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
-@pytest.mark.parametrize("searched", ["working folder", "PYTHONPATH"])
+@pytest.mark.parametrize(
+    ("searched", "ended_by"), [("working folder", signal.SIGINT), ("PYTHONPATH", signal.SIGTERM), ("", signal.SIGHUP)]
+)
 def test_SE_03_the_object_says_where_to_look_and_no_tensorboard_of_the_project_is_run(
-    project: Path, searched: str
+    project: Path, searched: str, ended_by: signal.Signals
 ) -> None:
     stray = project / ("src" if searched == "PYTHONPATH" else ".")
     write_tensorboard(stray, f"open({str(project / 'ran')!r}, 'w')\n")
@@ -105,8 +107,8 @@ def test_SE_03_the_object_says_where_to_look_and_no_tensorboard_of_the_project_i
             assert json.load(answer)["run"] == RUN
         while b"is unreachable" not in (line := verb.stderr.readline()):
             assert line, "the host that is off was not told"
-        verb.send_signal(signal.SIGINT)
-        out, _ = verb.communicate(timeout=60)
+        verb.send_signal(ended_by)
+        out, _ = verb.communicate(timeout=60)  # TensorBoard has the other end of stderr: this waits for its end too
         assert (verb.returncode, out) == (130, b"")
         assert not (project / "ran").exists()
     finally:
