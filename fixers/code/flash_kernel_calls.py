@@ -11,7 +11,9 @@ from fixers.sources.gates import is_gated
 from fixers.sources.names import Rebound
 from fixers.sources.python import PythonSource
 from remote.policy.precision import BF16_FROM
+from remote.protocol.findings import Finding
 
+CALLS_KERNEL = "this calls {kernel}, which does not run on this card"
 REQUIRES = "this assertion requires compute capability {needed} and fails on this card; SDPA does not need it"
 
 
@@ -46,7 +48,13 @@ def report_kernel(draft: Draft) -> None:
     call = next(reached, None)
     if call is not None:
         hint = "torch.nn.functional.scaled_dot_product_attention"
-        draft.warn(call, f"this calls {tail_of(call)}, which does not run on this card", hint=hint)
+        draft.warn(call, CALLS_KERNEL.format(kernel=tail_of(call)), hint=hint)
+
+
+def calls_kernel(finding: Finding) -> bool:
+    """Return True if the finding reports the call of a kernel."""
+    before, after = CALLS_KERNEL.split("{kernel}")
+    return finding.message.startswith(before) and finding.message.endswith(after)
 
 
 def _is_of_kernel(source: PythonSource, call: ast.Call) -> bool:

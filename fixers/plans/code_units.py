@@ -55,6 +55,11 @@ class Unit:
         """The names that the unit uses, in code and in strings. A dot precedes a name of which only a part is used."""
         return self.names if self.names is not None else frozenset(name for node in self.nodes for name in _uses(node))
 
+    def contains(self, line: int) -> bool:
+        """Return True if a node of the unit stands in this line, which is counted from 1."""
+        spans = ((getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)) for node in self.nodes)
+        return any(first <= line <= (last or first) for first, last in spans)
+
     def without_tree(self) -> Unit:
         """Return the unit with the names that it uses, but without its tree, which takes much more memory."""
         return replace(self, nodes=(), names=self.uses)

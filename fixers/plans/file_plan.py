@@ -177,5 +177,7 @@ def _require_settled(fixed: Source, fixers: Sequence[SourceFixer], target: Targe
 
 
 def _unparsable(path: str, message: str, line: int) -> Finding:
+    """Return an error for a Python module, and a warning for a notebook or config, which the training may not read."""
     hint = "correct the file, or list it in .pipelineignore"
-    return error("unparsable-source", f"{message}; left unchanged", f"{path}:{line}", hint)
+    report = error if path.endswith(".py") else warning
+    return report("unparsable-source", f"{message}; left unchanged", f"{path}:{line}", hint)

@@ -14,7 +14,7 @@ from fixers.sources.module_files import ModuleIndex
 
 PATH = re.compile(rb"[\w./-]+")
 SCRIPT = re.compile(rb".+\.py\b")
-STARTED_MODULE = re.compile(rb"(?:^|\s)-m[ \t]+([\w.]+)", re.MULTILINE)
+STARTED_MODULE = re.compile(rb"(?:^|\s)(?:-m|--module)[ \t]+([\w.]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from fixers.code.bf16_forms.loads import WHY_NO_DTYPE
+from fixers.code.flash_kernel_calls import calls_kernel
 from fixers.code.trainable_fp32 import may_train_half
 from fixers.frame.change import FileChange, Plan
 from fixers.frame.modules import Module, read_module
@@ -46,6 +47,7 @@ HARMLESS = (WHY_NO_DTYPE,)
 UNREAD = "could not be read"
 LIGHTNING = frozenset({"lightning", "lightning_fabric", "pytorch_lightning"})
 NAME_OF_LIGHTNING = re.compile(rb"\b16-(?:mixed|true)\b")
+CALLED = "{where} calls a kernel of it"
 RUNS_KERNELS = "{path}:{line} uses it whenever the program starts"
 
 
@@ -78,7 +80,12 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
         mine = [changes[path] for path, own in attached.items() if program in own]
         of_trained = _half(program, changes, target, tree.read)
         replaced = _of_attention(program, target, mine)
-        of_flash = chain(_of_kernels(program, target), warnings.of_flash(program), replaced)
+        of_flash = chain(
+            _of_kernels(program, target),
+            _of_kernel_calls(program, plan, attribution),
+            warnings.of_flash(program),
+            replaced,
+        )
         of_options = _unread(program, mine), of_weights(program, mine, target, attribution)
         of_scale = of_trained, mixed.of_trainer(program, mine), overflows.of(program, mine), mixed.of_notebooks(program)
         doubt = next(
@@ -216,6 +223,14 @@ def _of_kernels(program: Program, target: Target) -> Iterator[Doubt]:
     for path, line in needing:
         if path in loaded:
             yield Doubt(RUNS_KERNELS.format(path=path, line=line), f"{path}:{line}", of_flash=True)
+
+
+def _of_kernel_calls(program: Program, plan: Plan, attribution: Owners) -> Iterator[Doubt]:
+    """Yield a doubt for each reported call of a kernel of FlashAttention in code that the program reaches."""
+    for each in filter(calls_kernel, plan.findings):
+        path, _, line = each.where.rpartition(":")
+        if path in program.paths and attribution.reach.runs_line(program, path, int(line)):
+            yield Doubt(CALLED.format(where=each.where), each.where, of_flash=True)
 
 
 def _of_attention(program: Program, target: Target, own: Iterable[FileChange]) -> Iterator[Doubt]:

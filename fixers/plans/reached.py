@@ -56,6 +56,14 @@ class Reach:
         found = self.of(program) or frozenset()
         return any(each.key in found and not each.is_class and TRAINS.is_in(each.text) for each in units)
 
+    def runs_line(self, program: Program, path: str, line: int) -> bool:
+        """Return True if the program reaches the code of this line, which is counted from 1."""
+        found = self.of(program)
+        units = self.parse(path, is_entry=path == program.entry)
+        if found is None or units is None:
+            return False
+        return any(each.key in found and each.contains(line) for each in units)
+
     def of(self, program: Program) -> frozenset[Key] | None:
         """Return the units that the program reaches, or None if they are unknown."""
         if program.entry not in self.reached:

@@ -56,6 +56,57 @@ def test_a_program_that_always_uses_kernels_of_flash_attention_stays_whole(
         assert FLASH not in changed(plan)["train.py"]
 
 
+LAYERS = f"""from torch import nn
+
+try:
+    {KERNEL}
+except ImportError:
+    print("install flash-attn for the training")
+
+
+class Attention(nn.Module):
+    def forward(self, q, k, v):
+        return flash_attn_func(q, k, v)
+
+
+class Other(nn.Module):
+    def forward(self, q, k, v):
+        return q
+"""
+FUNCTIONS = f"""import importlib.util
+if importlib.util.find_spec("flash_attn"):
+    {KERNEL}
+
+
+def attend(q, k, v):
+    return flash_attn_func(q, k, v)
+
+
+def other(q, k, v):
+    return q
+"""
+
+
+@pytest.mark.parametrize(
+    ("layers", "use", "stays"),
+    [
+        (LAYERS, "Attention()", True),
+        (LAYERS, "Other()", False),
+        (FUNCTIONS, "attend(1, 2, 3)", True),
+        (FUNCTIONS, "other(1, 2, 3)", False),
+    ],
+)
+def test_a_program_that_reaches_a_call_of_a_kernel_stays_whole(
+    tmp_path: Path, layers: str, use: str, stays: bool
+) -> None:
+    code = f"import layers\n\nlayer = layers.{use}\n{TRAINER}"
+    plan = planned(tmp_path, {"train.py": code, "layers.py": layers, "run.sh": FLASH_LAUNCH})
+    assert bool(changed(plan)) is not stays
+    needing = [each for each in plan.findings if each.message.startswith(NEEDS)]
+    assert [each.where for each in needing] == ["train.py"] * stays
+    assert all("layers.py:" in each.message for each in needing)
+
+
 REQUIRING = {
     "an assert": f'assert model.config._attn_implementation == "{FLASH}"\n',
     "an assert in a branch": f'if packs:\n    assert config.attn_implementation in ("{FLASH}",), "packing"\n',
