@@ -11,6 +11,7 @@ from fixers.frame.code_traits import Traits
 from fixers.plans.file_plan import FileOutcome
 from fixers.plans.owners import Owners
 from fixers.plans.programs import Program
+from fixers.plans.subprojects import Subprojects
 from fixers.sources.config_files import reads_config
 from fixers.sources.flash_only import NOT_REPLACED, FlashOnly
 from fixers.sources.flash_requirements import REQUIRED_IF
@@ -31,11 +32,11 @@ def with_attention_of_programs(
     """
     if not (traits.flash_only or traits.without_sdpa):
         return plan
-    loaded = _of_checkpoints(owners, traits)
+    loaded, subprojects = _of_checkpoints(owners, traits), Subprojects(owners)
     kept = {path_of(each) for each in plan.findings if is_kept(each)}
     for path in sorted(kept | _replacing(plan)):
         used = _used_with(path, owners, traits)
-        seen = traits.attention_of(loaded | (used or {path}))
+        seen = traits.attention_of(subprojects.of_user(path, loaded) | (used or {path}))
         stays_elsewhere = path in kept and seen.flash_only != traits.flash_only
         if stays_elsewhere or (used and seen.other_attention != traits.other_attention):
             plan = with_outcome(plan, path, replan(path, seen))

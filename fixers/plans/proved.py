@@ -21,6 +21,7 @@ from fixers.frame.change import FileChange, Plan
 from fixers.frame.modules import Module, read_module
 from fixers.frame.site import Tree
 from fixers.frame.target import Target
+from fixers.plans.attached_losses import of_attached_losses
 from fixers.plans.code_doubts import of_code
 from fixers.plans.doubts import Doubt, Sharing, entries_of
 from fixers.plans.mixed_precision import MixedPrecision
@@ -88,8 +89,16 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
         )
         of_options = _unread(program, mine), of_weights(program, mine, target, attribution)
         of_scale = of_trained, mixed.of_trainer(program, mine), overflows.of(program, mine), mixed.of_notebooks(program)
+        of_losses = of_attached_losses(program, attribution.reach)
         doubt = next(
-            chain(of_flash, of_code(program, attribution.read), warnings.of(program, mine), *of_options, *of_scale),
+            chain(
+                of_flash,
+                of_code(program, attribution.read),
+                warnings.of(program, mine),
+                *of_options,
+                *of_scale,
+                of_losses,
+            ),
             None,
         )
         if doubt is not None:

@@ -7,9 +7,10 @@ import re
 
 from fixers.sources.expressions import tail_of, written
 from fixers.sources.python import PythonSource
+from fixers.sources.splice import line_of
 
 TRAINS_MORE = re.compile(
-    rb"requires_grad[ ]*=[ ]*True"
+    rb"(?P<unfrozen>requires_grad)[ ]*=[ ]*True"
     rb"|(?<!output\.)(?<!outputs\.)(?<!input\.)(?<!inputs\.)requires_grad_\([ ]*(?:True[ ]*)?\)"
     rb"|modules_to_save[\"']?[ ]*[=:](?!=|[ ]*(?:None\b|\[\]))|trainable_token_indices"
     rb"|\b(?:SEQ_CLS|TOKEN_CLS|QUESTION_ANS)\b|bias[\"']?[ ]*[=:][ ]*[\"'](?:all|lora_only)"
@@ -24,11 +25,38 @@ BITS = frozenset({"load_in_4bit", "load_in_8bit"})
 LOADS = frozenset({"from_pretrained", "from_config"})
 LOADS_ADAPTER = re.compile(r"(?:\w+\.)*(?:load_adapter|\w*PeftModel\w*\.from_pretrained)")
 CONFIG = re.compile(r"\w*Config$")
+OF_ADAPTER = re.compile(r"lora|adapter|ia3|prompt_encoder|prefix_encoder", re.IGNORECASE)
 
 
 def trains_only_adapters(source: PythonSource) -> bool:
     """Return True if the file trains no weights of a model to which PEFT adds adapters."""
-    return TRAINS_MORE.search(source.data) is None
+    found = list(TRAINS_MORE.finditer(source.text))
+    if any(each["unfrozen"] is None for each in found):
+        return False
+    unfrozen = _lines_unfreezing_adapters(source) if found else frozenset()
+    return all(line_of(source.text, each.start()) in unfrozen for each in found)
+
+
+def _lines_unfreezing_adapters(source: PythonSource) -> frozenset[int]:
+    """Return the lines that unfreeze only parameters of adapters, such as those with "lora" in their names."""
+    lines: set[int] = set()
+    for each in source.names.of_type(ast.Assign):
+        above = source.names.parent(each)
+        if isinstance(above, ast.If) and each in above.body and _names_adapters(above.test):
+            lines.update(target.end_lineno or target.lineno for target in each.targets)
+    return frozenset(lines)
+
+
+def _names_adapters(test: ast.expr) -> bool:
+    """Return True for a test that is true only if a name contains that of an adapter: `"lora" in name`."""
+    match test:
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return all(map(_names_adapters, values))
+        case ast.BoolOp(values=values):
+            return any(map(_names_adapters, values))
+        case ast.Compare(left=ast.Constant(value=str() as word), ops=[ast.In()]):
+            return OF_ADAPTER.search(word) is not None
+    return False
 
 
 def loads_adapter(source: PythonSource, at: ast.AST) -> bool:

@@ -42,14 +42,18 @@ class ModuleIndex:
         self._paths = paths
         self._found: dict[tuple[str, str], tuple[str, ...]] = {}
         self._by_name: dict[str, list[str]] = {}
+        self._packages: dict[str, list[str]] = {}
         for path in paths:
             self._by_name.setdefault(basename(_stem(path)), []).append(path)
+            if basename(path) == INIT:
+                self._packages.setdefault(basename(dirname(path)), []).append(dirname(dirname(path)))
 
     def files_of(self, name: str, folder: str) -> tuple[str, ...]:
         """Return the files that an import of `name` in `folder` may load.
 
         For an absolute name, these are the nearest files of that name, and the packages that contain them. Of equally
-        near files, those are returned that Python finds from a folder above the importing file, if there are any.
+        near files, those are returned that Python finds from a folder above the importing file, if there are any. None
+        is returned if a nearer package has the first part of the name, but not the module: Python loads this package.
         """
         known = self._found.get((name, folder))
         if known is None:
@@ -61,8 +65,10 @@ class ModuleIndex:
         parts = _parts(name)
         tail = "/".join(("", *parts))
         named = [path for path in self._by_name.get(parts[-1], ()) if f"/{_stem(path)}".endswith(tail)]
-        shared = {path: len(commonprefix([dirname(path).split("/"), folder.split("/")])) for path in named}
+        shared = {path: _shared(dirname(path), folder) for path in named}
         most = max(shared.values(), default=0)
+        if any(_shared(each, folder) > most for each in self._packages.get(parts[0], ())):
+            return
         near = [path for path in named if shared[path] == most]
         above = [path for path in near if f"{folder}/".startswith(_stem(path)[: -len(tail[1:])])]
         for path in above or near:
@@ -75,6 +81,11 @@ class ModuleIndex:
             if (package := join(folder, INIT)) in self._paths:
                 yield package
             folder = dirname(folder)
+
+
+def _shared(folder: str, other: str) -> int:
+    """Return the number of leading folders that the paths share."""
+    return len(commonprefix([folder.split("/"), other.split("/")]))
 
 
 def _parts(name: str) -> list[str]:

@@ -33,6 +33,8 @@ ALIGNS = "trainer = DPOTrainer(model, None, args=args, peft_config=config)\ntrai
 BY_NAME = 'trainer = GRPOTrainer(model="a/b", args=args, peft_config=get_peft_config(ModelConfig()))\ntrainer.train()\n'
 OLD_PEFT, OLD_TRL = {"peft": "0.11.1"}, {"trl": "0.12.1", "transformers": "4.46.0"}
 BOTH_OLD = {**OLD_PEFT, **OLD_TRL}
+UNFROZEN = "for name, p in model.named_parameters():\n    if {test}:\n        p.requires_grad = True\n"
+LOADED = 'model = PeftModel.from_pretrained(model, "a")\n'
 STAYS = {
     "adapters of a half model": (HALF + ADAPTERS + TRAINS, {}),
     "adapters of a half model, with a known version": (HALF + ADAPTERS + TRAINS, {"peft": "0.12.0"}),
@@ -42,6 +44,14 @@ STAYS = {
     "loaded or new adapters": (
         HALF + 'if args.resume:\n    model = PeftModel.from_pretrained(model, "a")\n'
         "else:\n    model = get_peft_model(model, LoraConfig())\n" + TRAINS,
+        {},
+    ),
+    "loaded adapters that are unfrozen": (
+        HALF + LOADED + UNFROZEN.format(test='"lora" in name or "Lora" in name') + TRAINS,
+        {},
+    ),
+    "adapters of which some are unfrozen": (
+        HALF + ADAPTERS + UNFROZEN.format(test='"adapter" in name and wanted(name)') + TRAINS,
         {},
     ),
     "inputs that get gradients": (
@@ -87,6 +97,18 @@ CAST = {
     "a classifier that is trained too": (HALF + ADAPTERS.replace("r=8", 'task_type="SEQ_CLS"') + TRAINS, {}),
     "a part that is unfrozen": (
         HALF + ADAPTERS + "for p in model.norm.parameters():\n    p.requires_grad = True\n" + TRAINS,
+        {},
+    ),
+    "adapters and another part that are unfrozen": (
+        HALF + LOADED + UNFROZEN.format(test='"lora" in name or "embed" in name') + TRAINS,
+        {},
+    ),
+    "everything but adapters that is unfrozen": (
+        HALF + ADAPTERS + UNFROZEN.format(test='"lora" not in name') + TRAINS,
+        {},
+    ),
+    "a part that is unfrozen beside adapters": (
+        HALF + ADAPTERS + UNFROZEN.format(test='"lora" in name') + UNFROZEN.format(test='"norm" in name') + TRAINS,
         {},
     ),
     "half again": (HALF + ADAPTERS + "model.half()\n" + TRAINS, {}),

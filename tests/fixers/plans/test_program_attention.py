@@ -136,3 +136,28 @@ def test_a_default_on_which_only_an_evaluation_relies_stays(tmp_path: Path) -> N
     evaluation = "from build import build\n\nbuild('m')\n"
     files = {"train.py": trainer, "build.py": BUILD.format(hint=""), "eval_model.py": evaluation}
     assert set(changed(planned(tmp_path, files))) == {"train.py"}
+
+
+@pytest.mark.parametrize(
+    ("other", "word"),
+    [
+        ({"two/pyproject.toml": "", "two/train.py": TRAINER}, "sdpa"),
+        ({"two/setup.cfg": "", "two/jobs/train.py": TRAINER}, "sdpa"),
+        ({"two/pyproject.toml": ""}, "eager"),
+        ({"two/train.py": TRAINER}, "eager"),
+        ({"one/pyproject.toml": "", "one/other.py": TRAINER}, "eager"),
+    ],
+    ids=["another project", "a script in a folder of it", "no program", "no build file", "only the own project"],
+)
+def test_code_of_a_checkpoint_in_another_subproject_does_not_restrict_the_attention(
+    tmp_path: Path, other: dict[str, str], word: str
+) -> None:
+    model = EAGER_ONLY["a class of models without SDPA"]
+    files = {"one/train.py": TRAINER, "two/deploy/modeling_net.py": model, **other}
+    assert f'attn_implementation="{word}"' in changed(planned(tmp_path, files))["one/train.py"]
+
+
+def test_code_of_a_checkpoint_in_the_own_subproject_restricts_the_attention(tmp_path: Path) -> None:
+    model = EAGER_ONLY["a class of models without SDPA"]
+    files = {"two/pyproject.toml": "", "two/train.py": TRAINER, "two/deploy/modeling_net.py": model}
+    assert 'attn_implementation="eager"' in changed(planned(tmp_path, files))["two/train.py"]

@@ -76,3 +76,33 @@ def test_only_absolute_names_are_searched_in_given_roots(name: str, files: list[
 )
 def test_an_index_finds_the_nearest_files_and_their_packages(name: str, folder: str, files: tuple[str, ...]) -> None:
     assert ModuleIndex(PATHS).files_of(name, folder) == files
+
+
+APPS = (
+    "a/kit/__init__.py",
+    "a/kit/net.py",
+    "a/run.py",
+    "b/kit/__init__.py",
+    "b/kit/deep.py",
+    "c/loose/part.py",
+    "c/run.py",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "files"),
+    [
+        ("kit.net", "a", ("a/kit/net.py", "a/kit/__init__.py")),
+        ("kit.deep", "a", ()),
+        ("kit.deep", "a/kit", ()),
+        ("kit.deep", "c", ("b/kit/deep.py", "b/kit/__init__.py")),
+        ("loose.part", "a", ("c/loose/part.py",)),
+    ],
+)
+def test_a_nearer_package_hides_a_module_of_another_project(name: str, folder: str, files: tuple[str, ...]) -> None:
+    assert ModuleIndex(APPS).files_of(name, folder) == files
+
+
+def test_a_nearer_folder_without_init_hides_no_module() -> None:
+    paths = tuple(each for each in APPS if each != "a/kit/__init__.py")
+    assert ModuleIndex(paths).files_of("kit.deep", "a") == ("b/kit/deep.py", "b/kit/__init__.py")
