@@ -58,7 +58,7 @@ FIXERS: dict[str, FixerEntry] = {
     "label-padding": FixerEntry("code", 8),
     "scaler-gate": FixerEntry("code", 10),
     "loss-fp32": FixerEntry("code", 6),
-    "trainable-fp32": FixerEntry("code", 14),
+    "trainable-fp32": FixerEntry("code", 15),
     "environment": FixerEntry(
         "setup",
         5,

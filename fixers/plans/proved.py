@@ -21,6 +21,7 @@ from fixers.frame.change import FileChange, Plan
 from fixers.frame.modules import Module, read_module
 from fixers.frame.site import Tree
 from fixers.frame.target import Target
+from fixers.plans.argument_dicts import ArgumentDicts
 from fixers.plans.attached_losses import of_attached_losses
 from fixers.plans.code_doubts import of_code
 from fixers.plans.doubts import Doubt, Sharing, entries_of
@@ -75,32 +76,19 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
     attached = _not_started(owners, run)
     warnings = _blocking(plan, attribution, changes)
     mixed = MixedPrecision(attribution, changes, target)
-    overflows = Overflows(attribution.reach)
+    overflows, dicts = Overflows(attribution.reach), ArgumentDicts(attribution)
     doubts: dict[str, Doubt] = {}
     for program in dict.fromkeys(chain.from_iterable(attached.values())):
         mine = [changes[path] for path, own in attached.items() if program in own]
         of_trained = _half(program, changes, target, tree.read)
         replaced = _of_attention(program, target, mine)
-        of_flash = chain(
-            _of_kernels(program, target),
-            _of_kernel_calls(program, plan, attribution),
-            warnings.of_flash(program),
-            replaced,
-        )
+        of_called = _of_kernel_calls(program, plan, attribution)
+        of_flash = _of_kernels(program, target), of_called, warnings.of_flash(program), replaced
         of_options = _unread(program, mine), of_weights(program, mine, target, attribution)
         of_scale = of_trained, mixed.of_trainer(program, mine), overflows.of(program, mine), mixed.of_notebooks(program)
         of_losses = of_attached_losses(program, attribution.reach)
-        doubt = next(
-            chain(
-                of_flash,
-                of_code(program, attribution.read),
-                warnings.of(program, mine),
-                *of_options,
-                *of_scale,
-                of_losses,
-            ),
-            None,
-        )
+        of_texts = dicts.of(program), of_code(program, attribution.read), warnings.of(program, mine)
+        doubt = next(chain(*of_flash, *of_texts, *of_options, *of_scale, of_losses), None)
         if doubt is not None:
             doubts[program.entry] = doubt
     shared = {path: own for path, own in attached.items() if path not in warnings.unsuited}

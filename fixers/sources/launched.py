@@ -20,9 +20,7 @@ SHOWN = re.compile(
     rb"""^([ \t]*)(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*(?:"[^"\n]*"|'[^'\n]*')(?![^\n]*[|>])""", re.MULTILINE
 )
 """Matches a command that a script only prints."""
-ASSIGNMENT = re.compile(
-    rb"^[ \t]*(?:export[ \t]+)?(\w+)=((?:\"[^\"]{0,4000}\"|'[^']{0,4000}')?[^\n]*)", re.MULTILINE
-)
+ASSIGNMENT = re.compile(rb"^[ \t]*(?:export[ \t]+)?(\w+)=((?:\"[^\"]{0,4000}\"|'[^']{0,4000}')?[^\n]*)", re.MULTILINE)
 """Matches an assignment of a shell script. A quoted value may have several lines."""
 VARIABLE = re.compile(rb"\$\{?(\w+)")
 WHOLE_VARIABLE = re.compile(rb"\$\{?(\w+)\}?")
