@@ -40,7 +40,8 @@ def sets_scale(source: PythonSource, name: str) -> bool:
 
     Examples are `Attached.set_loss_scale(loss_scale / steps)` and `Attached.scale = scaler.get_scale()`.
     """
-    for node in (*source.names.of_type(ast.Call), *source.names.of_type(ast.Assign)):
+    nodes: list[ast.Call | ast.Assign] = [*source.names.of_type(ast.Call), *source.names.of_type(ast.Assign)]
+    for node in nodes:
         if name in map(_owner_of, _targets(node)) and any(SCALE in ast.unparse(each).lower() for each in _given(node)):
             inside = (each for each in source.names.ancestors(node) if isinstance(each, ast.ClassDef))
             if all(each.name != name for each in inside):
