@@ -62,6 +62,7 @@ class CodeFacts:
     commands of the project were not read.
     `flash_defaults`: arguments with FlashAttention as their default, if some call omits the argument.
     `uncalled` and `only_inference`: `path:name` of functions that nothing calls, or that only inference scripts call.
+    `unused_defaults`: those of which only defaults would change on which no call relies.
     `trl_scripts`: scripts that parse arguments of TRL.
     `bf16_on` and `bf16_off`: the bfloat16 switches that settings, commands and defaults turn on or off.
     `bf16_passed`: the bfloat16 options that commands pass, and those that documents and messages name.
@@ -86,6 +87,7 @@ class CodeFacts:
     in_processes: tuple[str, ...] | None = None
     uncalled: tuple[str, ...] = ()
     only_inference: tuple[str, ...] = ()
+    unused_defaults: tuple[str, ...] = ()
     twins: tuple[str, ...] = ()
     trl_scripts: tuple[str, ...] = ()
     flash_defaults: tuple[str, ...] = ()

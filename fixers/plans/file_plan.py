@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from fixers.code.attention_to_sdpa import UNUSED_DEFAULT
 from fixers.frame.change import FileChange, HostChange, Plan, SkippedPlace
 from fixers.frame.findings import error, warning
 from fixers.frame.scope import judge_scope
@@ -150,6 +151,7 @@ def _rewrite(fixer: SourceFixer, source: Source, target: Target) -> tuple[Rewrit
         rewrite = without_functions(fixer.rewrite(source, target), source, facts.uncalled, NOT_CALLED)
         if fixer.name in FIXERS:
             rewrite = without_functions(rewrite, source, facts.only_inference, ONLY_INFERENCE)
+            rewrite = without_functions(rewrite, source, facts.unused_defaults, UNUSED_DEFAULT)
         fixed = Source(source.path, splice(source.data, rewrite.edits)) if rewrite.edits else source
     except EditRefused as refused:
         raise Refused(error(fixer.name, refused.message, source.where(refused.offset))) from None

@@ -157,16 +157,16 @@ def _defaults_are_given(old: ast.stmt, new: ast.stmt, texts: Sequence[bytes]) ->
     """Return True if only defaults of arguments change, and every call in the texts passes these arguments."""
     if not isinstance(old, FUNCTIONS) or not isinstance(new, FUNCTIONS):
         return False
-    names = _changed_defaults(old, new)
+    names = changed_defaults(old, new)
     if not names:
         return False
     called = old.name.encode()
     calls = [call for text in texts if called in text for call in _calls(text, old.name)]
     named = sum(len(re.findall(rb"(?<!def )\b%b\b(?=[ ]*\()" % called, text)) for text in texts)
-    return len(calls) == named and all(_passes(call, old, name) for call in calls for name in names)
+    return len(calls) == named and all(passes(call, old, name) for call in calls for name in names)
 
 
-def _changed_defaults(old: ast.FunctionDef | ast.AsyncFunctionDef, new: ast.stmt) -> list[str]:
+def changed_defaults(old: ast.FunctionDef | ast.AsyncFunctionDef, new: ast.stmt) -> list[str]:
     """Return the arguments whose defaults differ. The list is empty if the functions also differ in other ways."""
     assert isinstance(new, FUNCTIONS)
     plain = [ast.dump(each) for each in (*old.body, *old.decorator_list)]
@@ -190,7 +190,8 @@ def _calls(text: bytes, name: str) -> Iterator[ast.Call]:
             yield node
 
 
-def _passes(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
+def passes(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
+    """Return True if the call passes the argument."""
     positional = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
     at = positional.index(name) if name in positional else len(call.args)
     given = [each for each in call.args if not isinstance(each, ast.Starred)]

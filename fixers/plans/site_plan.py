@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import gc
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from fixers.code.attention_to_sdpa import UNUSED_DEFAULT
 from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.code_traits import Traits
 from fixers.frame.findings import warning
@@ -31,6 +30,8 @@ from fixers.plans.program_attention import with_attention_of_programs
 from fixers.plans.proved import owners_of, prove
 from fixers.plans.settled_switches import without_settled_switches
 from fixers.plans.uncalled import NOT_CALLED, find_uncalled
+from fixers.plans.unused_defaults import find_unused_defaults
+from fixers.plans.without_gc import without_gc
 from fixers.registry import OFF, setup_fixers, source_fixers
 from fixers.sources.python import TREES
 from fixers.sources.readers.consumers import Consumers
@@ -55,7 +56,7 @@ def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
 
     A training program gets every change of its precision or none: see `fixers.plans.proved`.
     """
-    with _without_gc():
+    with without_gc():
         try:
             chosen, files = chosen_names(site, only), read_files(site.tree)
             target = full_target(site, files)
@@ -71,7 +72,7 @@ def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
 
 def plan_offers(site: Site, *, only: Iterable[str] | None = None) -> Plan:
     """Plan the changes of the source fixers for each file, even if the programs are not proved to work with them."""
-    with _without_gc():
+    with without_gc():
         try:
             chosen, files = chosen_names(site, only), read_files(site.tree)
             target = full_target(site, files)
@@ -115,7 +116,10 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Se
     inferring = find_inference_code(_files(_of_fixers(plan, precise)), owners, _scripts(found, target))
     target = replace(target, code_facts=replace(target.code_facts, only_inference=inferring))
     plan = plan_again(site.tree, inferring, ONLY_INFERENCE, _applicable(fixers, target), target, plan)
-    owners = owners_of(_of_fixers(plan, precise), modules, target, site.tree) if inferring else owners
+    unused = find_unused_defaults(_files(_of_fixers(plan, precise)), owners)
+    target = replace(target, code_facts=replace(target.code_facts, unused_defaults=unused))
+    plan = plan_again(site.tree, unused, UNUSED_DEFAULT, _applicable(fixers, target), target, plan)
+    owners = owners_of(_of_fixers(plan, precise), modules, target, site.tree) if inferring or unused else owners
 
     def replan(path: str, traits: Traits) -> FileOutcome:
         seen = replace(target, code_facts=replace(target.code_facts, traits=traits))
@@ -277,18 +281,6 @@ def _planned(tree: Tree, fixers: Sequence[SourceFixer], target: Target, file: Fi
         message = f"cannot be read: {error.strerror}; not checked"
         return "", FileOutcome(None, (warning("unreadable-source", message, file.path),))
     return hashlib.sha256(data).hexdigest(), plan_file(file.path, data, fixers, target)
-
-
-@contextmanager
-def _without_gc() -> Iterator[None]:
-    """Disable garbage collection: it would visit the many objects of a syntax tree and free none of them."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _plan_setups(site: Site, fixers: Sequence[Fixer]) -> Plan:

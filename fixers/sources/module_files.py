@@ -46,7 +46,7 @@ class ModuleIndex:
         for path in paths:
             self._by_name.setdefault(basename(_stem(path)), []).append(path)
             if basename(path) == INIT:
-                self._packages.setdefault(basename(dirname(path)), []).append(dirname(dirname(path)))
+                self._packages.setdefault(basename(dirname(path)), []).append(dirname(path))
 
     def files_of(self, name: str, folder: str) -> tuple[str, ...]:
         """Return the files that an import of `name` in `folder` may load.

@@ -97,10 +97,16 @@ APPS = (
         ("kit.deep", "a/kit", ()),
         ("kit.deep", "c", ("b/kit/deep.py", "b/kit/__init__.py")),
         ("loose.part", "a", ("c/loose/part.py",)),
+        ("kit.more.net", "a", ()),
     ],
 )
 def test_a_nearer_package_hides_a_module_of_another_project(name: str, folder: str, files: tuple[str, ...]) -> None:
     assert ModuleIndex(APPS).files_of(name, folder) == files
+
+
+@pytest.mark.parametrize(("name", "folder"), [("kit.net", ""), ("kit.net", "jobs"), ("kit.net", "kit"), ("net", "kit")])
+def test_a_package_does_not_hide_its_own_modules(name: str, folder: str) -> None:
+    assert ModuleIndex(("kit/__init__.py", "kit/net.py", "run.py")).files_of(name, folder)[:1] == ("kit/net.py",)
 
 
 def test_a_nearer_folder_without_init_hides_no_module() -> None:
