@@ -12,7 +12,8 @@ import shutil
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from importlib.metadata import Distribution
+from functools import lru_cache
+from importlib.metadata import Distribution, distribution
 from pathlib import Path, PurePosixPath
 
 from pipeline.config.shipped import shipped_configs, shipped_data, shipped_docs
@@ -110,6 +111,12 @@ def _add(archive: tarfile.TarFile, info: tarfile.TarInfo, data: bytes) -> None:
 def wheel_name(distribution: Distribution) -> str:
     """Return the file name of a pure Python wheel of the distribution."""
     return f"{distribution.name}-{distribution.version}-py3-none-any.whl"
+
+
+@lru_cache(maxsize=2)
+def own_wheel(*, data: bool) -> bytes:
+    """Return the wheel of halfstep, which is packed once per process."""
+    return pack_wheel(distribution("halfstep"), data=data)
 
 
 def pack_wheel(distribution: Distribution, *, data: bool) -> bytes:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipeline.config.load import LoadedConfig, folder_of
 from pipeline.config.shipped import shipped_configs, shipped_data
-from pipeline.export.bundle import pack_project, pack_wheel, require_local_room, wheel_name, write_data
+from pipeline.export.bundle import own_wheel, pack_project, require_local_room, wheel_name, write_data
 from pipeline.export.dstack import render_dstack
 from pipeline.export.sky import render_sky
 from pipeline.export.task import (
@@ -123,7 +123,7 @@ def _write_uploads(folder: Path, export: Export) -> dict[str, Path]:
     own = {OWN_CONFIG: export.loaded.path.read_bytes()} if export.config == OWN_CONFIG else {}
     write_atomic(uploads[ARCHIVE], pack_project(export.scan, own, data=data_name(export.loaded)))
     builtin = export.loaded.config.data.dataset
-    write_atomic(uploads[_wheel()], pack_wheel(distribution("halfstep"), data=shipped_data(builtin or "") is not None))
+    write_atomic(uploads[_wheel()], own_wheel(data=shipped_data(builtin or "") is not None))
     if export.data is None:
         with disk_full_as_error(folder / DATA):
             (folder / DATA).unlink(missing_ok=True)  # of an earlier export
