@@ -12,7 +12,7 @@ from pipeline.cli.commands import VERBS
 from pipeline.cli.group import command
 from tests.docs.page import ROOT, all_pages, anchors, inline_code, links, read_page
 
-PAGES = {name: read_page(name) for name in all_pages()}
+PAGES = all_pages()
 GENERATED = ("docs/checks/", "docs/fixers/", "docs/verbs", "docs/findings", "docs/stages")
 WRITTEN = [name for name in PAGES if not name.startswith(GENERATED)]
 """The pages that are not generated."""
@@ -20,7 +20,7 @@ WRITTEN = [name for name in PAGES if not name.startswith(GENERATED)]
 
 def targets(name: str) -> Iterator[tuple[str, str]]:
     """Yield path and anchor of each link that stays in the repository."""
-    for link in links(PAGES[name]):
+    for link in links(read_page(name)):
         if "://" in link or link.startswith("mailto:"):
             continue
         path, _, anchor = link.partition("#")
@@ -52,12 +52,12 @@ def test_every_page_can_be_reached_from_README() -> None:
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_is_described_on_a_page_that_is_not_generated(verb: str) -> None:
     words = (f"pipeline {verb}", f"`{verb}`")
-    assert [name for name in WRITTEN if any(word in PAGES[name].path.read_text("utf-8") for word in words)]
+    assert [name for name in WRITTEN if any(word in read_page(name).path.read_text("utf-8") for word in words)]
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_command_within_a_sentence_has_a_verb_and_options_that_exist(name: str) -> None:
-    assert [code for code in inline_code(PAGES[name]) if code.startswith("pipeline ") and not is_valid(code)] == []
+    assert [code for code in inline_code(read_page(name)) if code.startswith("pipeline ") and not is_valid(code)] == []
 
 
 def is_valid(code: str) -> bool:

@@ -11,6 +11,7 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 
 from tests.e2e.plain_project import write_plain_project
 from tests.e2e.user import QUICK, User
+from tests.e2e.waiting_project import write_waiting_project
 from tests.lab.sshd import Sshd
 
 STAGES = ("sync", "environment", "fix", "verify", "train", "logs")
@@ -94,8 +95,8 @@ def test_verify_alone_leaves_the_host_byte_identical(user: User, sshd: Sshd, con
 
 def test_a_command_typed_again_after_another_one_of_the_same_config_has_nothing_to_do(user: User) -> None:
     """Each `--set` has its own proof, and the report of a run shows the proof of that run."""
-    write_plain_project(user.project)
-    first = ("run", "--host", "local", "--config", "plain", "--json")
+    write_waiting_project(user).go()
+    first = ("run", "--host", "one", "--config", "plain", "--json")
     second = (*first, "--set", "env.LEVEL=two")
     runs = [user.run_pipeline(*words) for words in (first, second)]
     assert [run.code for run in runs] == [0, 0], runs[0].err + runs[1].err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,28 +31,64 @@ FIRST, SECOND, THIRD = "tiny-11111111", "tiny-22222222", "tiny-33333333"
 WAITS = f"the job of {SECOND} has not begun: it waits for {FIRST} to end"
 STOPPED = f"the job of {SECOND} was stopped before it began"
 Types = Callable[..., tuple[int, dict[str, Any], str]]
+Jobs = dict[str, Bench]
 
 
-@pytest.fixture
-def queue(tmp_path: Path) -> Iterator[dict[str, Bench]]:
-    """Three real jobs on `local`: the first one trains until the file `enough` exists, the others wait."""
-    workdir = install_payload(tmp_path / "work")
+@contextlib.contextmanager
+def three_jobs(folder: Path) -> Iterator[Jobs]:
+    """Start three real jobs on `local`: the first one trains until the file `enough` exists, the others wait."""
+    workdir = install_payload(folder / "work")
     host = local_host(str(workdir))
-    benches = {name: Bench(host, workdir, name) for name in (FIRST, SECOND, THIRD)}
-    for name, bench in benches.items():
-        bench.start("--steps", 1, "--until", tmp_path / "enough", request={"queue": True})
-        settings = {"host": "local", "workdir": str(workdir)}
-        write_start(Records(tmp_path), RunNote(name, "here", "tiny", PROJECT, 1.0, settings))
-    yield benches
-    (tmp_path / "enough").touch()
+    jobs = {name: Bench(host, workdir, name) for name in (FIRST, SECOND, THIRD)}
+    for job in jobs.values():
+        job.start("--steps", 1, "--until", folder / "enough", request={"queue": True})
+    yield jobs
+    (folder / "enough").touch()
     until(lambda: not ours(workdir), "the end of all jobs")
     host.close()
 
 
+def record(jobs: Jobs, folder: Path) -> Jobs:
+    for name, job in jobs.items():
+        settings = {"host": "local", "workdir": str(job.workdir)}
+        write_start(Records(folder), RunNote(name, "here", "tiny", PROJECT, 1.0, settings))
+    return jobs
+
+
 @pytest.fixture
-def types(
-    queue: dict[str, Bench], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Types:
+def queue(tmp_path: Path) -> Iterator[Jobs]:
+    """Jobs that the test may change."""
+    with three_jobs(tmp_path) as jobs:
+        yield record(jobs, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def unchanged_jobs(new_folder: Callable[[str], Path]) -> Iterator[Jobs]:
+    with three_jobs(new_folder("unchanged")) as jobs:
+        yield jobs
+
+
+@pytest.fixture
+def waiting(unchanged_jobs: Jobs, tmp_path: Path) -> Jobs:
+    """Jobs for tests that only look at them."""
+    return record(unchanged_jobs, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def stopped_jobs(new_folder: Callable[[str], Path]) -> Iterator[Jobs]:
+    with three_jobs(new_folder("stopped")) as jobs:
+        stop_job(jobs[SECOND].host, PROJECT, SECOND)
+        yield jobs
+
+
+@pytest.fixture
+def stopped(stopped_jobs: Jobs, tmp_path: Path) -> Jobs:
+    """Jobs of which the second one was stopped, for tests that only look at them."""
+    return record(stopped_jobs, tmp_path)
+
+
+@pytest.fixture
+def types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Types:
     monkeypatch.chdir(tmp_path)
 
     def typed(*words: str) -> tuple[int, dict[str, Any], str]:
@@ -62,6 +99,7 @@ def types(
     return typed
 
 
+@pytest.mark.usefixtures("waiting")
 @pytest.mark.parametrize("verb", ["logs", "pull", "diagnose"])
 def test_a_queued_run_has_no_output_and_the_verb_says_for_what_it_waits(types: Types, verb: str) -> None:
     code, answer, _ = types(verb, SECOND)
@@ -70,11 +108,11 @@ def test_a_queued_run_has_no_output_and_the_verb_says_for_what_it_waits(types: T
     assert not list(Records(Path.cwd()).folder_named(SECOND).rglob("*.log")), "an empty log would count as pulled"
 
 
+@pytest.mark.usefixtures("stopped")
 @pytest.mark.parametrize("verb", ["logs", "pull", "diagnose", "tail"])
 def test_a_run_that_was_stopped_in_the_queue_never_began(
-    types: Types, queue: dict[str, Bench], verb: str, capsys: pytest.CaptureFixture[str]
+    types: Types, verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stop_job(queue[SECOND].host, PROJECT, SECOND)
     code, answer, _ = types(verb, SECOND)
     assert (code, [one["message"] for one in answer["findings"]]) == (0, [STOPPED])
     assert answer["findings"][0]["hint"] == "pipeline run --host here --config tiny"
@@ -83,12 +121,14 @@ def test_a_run_that_was_stopped_in_the_queue_never_began(
     assert "HALFSTEP_TENSORBOARD_DIR" not in printed and "no known error" not in printed, printed
 
 
+@pytest.mark.usefixtures("waiting")
 def test_the_weights_of_a_queued_run_are_missing_until_it_has_ended(types: Types) -> None:
     code, answer, _ = types("pull", SECOND, "--weights")
     hints = {one["check"]: one["hint"] for one in answer["findings"]}
     assert (code, hints["adapter-missing"]) == (50, f"pipeline wait {SECOND}")
 
 
+@pytest.mark.usefixtures("queue")
 def test_stop_of_a_queued_run_pulls_nothing_and_says_that_the_others_are_queued(
     types: Types, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,6 +140,7 @@ def test_stop_of_a_queued_run_pulls_nothing_and_says_that_the_others_are_queued(
     assert said == {f"{FIRST} is still running on here", f"{THIRD} is still queued on here"}
 
 
+@pytest.mark.usefixtures("waiting")
 def test_the_report_of_a_queued_run_is_written_although_there_is_nothing_to_pull(types: Types) -> None:
     folder = Records(Path.cwd()).folder_named(SECOND)
     save_report(folder, RunReport(SECOND, "tiny", "here", Verdict.QUEUED))
@@ -109,9 +150,7 @@ def test_the_report_of_a_queued_run_is_written_although_there_is_nothing_to_pull
     assert "queued" in Path(answer["artifacts"]["report"]).read_text()
 
 
-def test_the_output_of_a_queued_run_is_followed_after_the_reason_why_it_waits(
-    queue: dict[str, Bench], tmp_path: Path
-) -> None:
+def test_the_output_of_a_queued_run_is_followed_after_the_reason_why_it_waits(queue: Jobs, tmp_path: Path) -> None:
     said = []
 
     def on_wait(message: str) -> None:
