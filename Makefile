@@ -1,5 +1,6 @@
 # make demo         set up the environment and train the tiny model on this machine; a second run has nothing to do
 # make test         set up the environment (with an OpenSSH server, if permitted) and run the tests
+# make test-ci      also run what tests/sweeps.txt lists: more rows of the same tests
 # make test-all     also run what tests/exhaustive.txt lists: a kill at every system call, every example and import order
 # make test-image   build the image with a real Docker engine and use it over SSH
 # make image-requirements   lock the packages of the image with their digests (needs uv)
@@ -20,9 +21,9 @@ PYTEST_FLAGS ?= -n 4 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
 # More threads than cores wait for each other: each worker of the tests computes in one.
-test test-rest: export OMP_NUM_THREADS ?= 1
+test test-ci test-rest: export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all test-rest test-image image-requirements lint types docs pictures bench rehearsal gpu-day soak mutation clean setup
+.PHONY: demo test test-ci test-all test-rest test-image image-requirements lint types docs pictures bench rehearsal gpu-day soak mutation clean setup
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "halfstep needs Python 3.11 or newer on this machine; found " + sys.version.split()[0] + " (set PYTHON=...)")'
@@ -59,11 +60,15 @@ demo: $(VENV)/.train
 
 test: $(VENV)/.test
 	@tests/setup-system
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not exhaustive and not sweep"
+
+test-ci: $(VENV)/.test
+	@tests/setup-system
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not exhaustive"
 
 test-rest: $(VENV)/.test $(VENV)/.engines $(VENV)/.trackers
 	@tests/setup-system all
-	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m exhaustive
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "exhaustive or sweep"
 
 test-all: test test-rest
 

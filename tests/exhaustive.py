@@ -1,7 +1,7 @@
-"""Which tests `make test` leaves to `make test-rest`: the lines of exhaustive.txt.
+"""Which tests `make test` leaves out: the lines of exhaustive.txt and sweeps.txt. CI runs what sweeps.txt lists.
 
 A line is `FILE`, `FILE::TEST`, or `FILE::TEST keeps ID, ID`: all rows of that parametrized test except these are
-exhaustive.
+left out.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE = Path(__file__).with_suffix(".txt")
+TABLES = {"exhaustive": ROOT / "tests/exhaustive.txt", "sweep": ROOT / "tests/sweeps.txt"}
+"""The lines, by the marker that their tests get."""
 DEADLINE_S = 1800.0
-"""The deadline of a listed test that sets none itself: a sweep of two minutes takes ten on a loaded machine."""
+"""The deadline of an exhaustive test that sets none itself: a sweep of two minutes takes ten on a loaded machine."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,15 @@ def parse_sweeps(text: str) -> tuple[Sweep, ...]:
             continue
         found = re.fullmatch(r"(tests/\S+?\.py)(?:::(\w+)(?: +keeps (.+))?)?", line.strip())
         if found is None:
-            raise ValueError(f"{TABLE.name}: {line!r} is not `FILE`, `FILE::TEST` or `FILE::TEST keeps ID, ID`")
+            raise ValueError(f"{line!r} is not `FILE`, `FILE::TEST` or `FILE::TEST keeps ID, ID`")
         kept = frozenset(word.strip() for word in (found[3] or "").split(",") if word.strip())
         sweeps.append(Sweep(found[1], found[2] or "", kept))
     return tuple(sweeps)
 
 
-def read_sweeps() -> tuple[Sweep, ...]:
-    return parse_sweeps(TABLE.read_text("utf-8"))
+def read_sweeps(marker: str) -> tuple[Sweep, ...]:
+    """Return the lines of the table for this marker."""
+    return parse_sweeps(TABLES[marker].read_text("utf-8"))
 
 
 def name_of(item: pytest.Item) -> tuple[str, str, str]:
@@ -56,7 +58,7 @@ def name_of(item: pytest.Item) -> tuple[str, str, str]:
     return item.path.relative_to(ROOT).as_posix(), test, callspec.id if callspec else ""
 
 
-def is_exhaustive(sweeps: Iterable[Sweep], file: str, test: str, row: str) -> bool:
+def is_listed(sweeps: Iterable[Sweep], file: str, test: str, row: str) -> bool:
     """Return True if a line lists the test and does not keep this row."""
     covering = [sweep for sweep in sweeps if sweep.covers(file, test)]
     return bool(covering) and not any(row in sweep.keeps for sweep in covering)
@@ -72,17 +74,24 @@ def missing_rows(sweeps: Iterable[Sweep], rows: Mapping[tuple[str, str], Collect
     )
 
 
-def mark_exhaustive(items: Iterable[pytest.Item]) -> tuple[str, ...]:
+def mark_listed(items: Iterable[pytest.Item]) -> tuple[str, ...]:
     """Mark the items that a line covers; return the kept rows that their tests do not have."""
-    sweeps = read_sweeps()
-    files = {sweep.file for sweep in sweeps}
+    tables = {marker: read_sweeps(marker) for marker in TABLES}
+    files = {sweep.file for sweeps in tables.values() for sweep in sweeps}
     rows: dict[tuple[str, str], set[str]] = {}
     for item in items:
-        if item.path.is_relative_to(ROOT):
-            file, test, row = name_of(item)
+        if not item.path.is_relative_to(ROOT):
+            continue
+        file, test, row = name_of(item)
+        if file in files:
             rows.setdefault((file, test), set()).add(row)
-            if file in files and is_exhaustive(sweeps, file, test, row):
-                item.add_marker(pytest.mark.exhaustive)
-                if item.get_closest_marker("timeout") is None:
-                    item.add_marker(pytest.mark.timeout(DEADLINE_S))
-    return missing_rows(sweeps, rows)
+            for marker, sweeps in tables.items():
+                if is_listed(sweeps, file, test, row):
+                    _mark(item, marker)
+    return tuple(missing for sweeps in tables.values() for missing in missing_rows(sweeps, rows))
+
+
+def _mark(item: pytest.Item, marker: str) -> None:
+    item.add_marker(marker)
+    if marker == "exhaustive" and item.get_closest_marker("timeout") is None:
+        item.add_marker(pytest.mark.timeout(DEADLINE_S))

@@ -1,4 +1,4 @@
-"""tests/exhaustive.txt lists tests that exist, and `make test` still uses every package of the product."""
+"""exhaustive.txt and sweeps.txt list tests that exist, and `make test` still uses every package of the product."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import pytest
 
 from tests.conftest import pytest_collection_modifyitems
 from tests.contracts.project_modules import ROOT, graph, module_named, modules
-from tests.exhaustive import Sweep, is_exhaustive, missing_rows, parse_sweeps, read_sweeps
+from tests.exhaustive import TABLES, Sweep, is_listed, missing_rows, parse_sweeps, read_sweeps
 
-SWEEPS = read_sweeps()
+TABLE_OF = {marker: read_sweeps(marker) for marker in TABLES}
+SWEEPS = [sweep for sweeps in TABLE_OF.values() for sweep in sweeps]
 THROUGH_THE_AGENT = {"remote.payload.survey": "tests/remote/jobs/test_survey.py"}
 """Packages that no test imports because they run on the host, each with a test that calls them as the laptop does."""
 FILES = sorted(path for path in (ROOT / "tests").rglob("test_*.py") if "cases" not in path.parts)
@@ -35,10 +36,14 @@ def imported_by(path: Path) -> Iterator[str]:
 
 
 def in_make_test(path: Path) -> bool:
-    """Return True if some test of the file has a row that is not exhaustive."""
+    """Return True if some test of the file has a row that neither table lists."""
     file = path.relative_to(ROOT).as_posix()
     kept = {row for sweep in SWEEPS for row in sweep.keeps} | {""}
-    return any(not is_exhaustive(SWEEPS, file, test, row) for test in names_in(path) for row in kept)
+    return any(
+        not any(is_listed(sweeps, file, test, row) for sweeps in TABLE_OF.values())
+        for test in names_in(path)
+        for row in kept
+    )
 
 
 @pytest.mark.parametrize("sweep", SWEEPS, ids=lambda sweep: f"{Path(sweep.file).name}-{sweep.test}")
@@ -47,17 +52,29 @@ def test_a_line_names_a_test_that_exists(sweep: Sweep) -> None:
     assert not sweep.test or sweep.test in names_in(ROOT / sweep.file)
 
 
-def test_no_test_has_two_lines() -> None:
+@pytest.mark.parametrize("marker", TABLES)
+def test_no_test_has_two_lines(marker: str) -> None:
     whole = {sweep.file for sweep in SWEEPS if not sweep.test}
-    named = [(sweep.file, sweep.test) for sweep in SWEEPS]
+    named = [(sweep.file, sweep.test) for sweep in TABLE_OF[marker]]
     assert len(named) == len(set(named))
-    assert [sweep for sweep in SWEEPS if sweep.test and sweep.file in whole] == []
+    assert [sweep for sweep in TABLE_OF[marker] if sweep.test and sweep.file in whole] == []
 
 
-def test_nothing_else_marks_a_test_as_exhaustive() -> None:
-    marker = "mark" + ".exhaustive"
-    users = {file.relative_to(ROOT).as_posix() for file in (ROOT / "tests").rglob("*.py") if marker in read(file)}
-    assert users == {"tests/exhaustive.py"}, "list the test in tests/exhaustive.txt, unless it takes under a second"
+def test_each_test_of_the_sweeps_has_rows_in_make_test() -> None:
+    left = {(sweep.file, sweep.test): sweep.keeps for sweep in TABLE_OF["exhaustive"]}
+    none = [
+        f"{sweep.file}::{sweep.test}"
+        for sweep in TABLE_OF["sweep"]
+        if sweep.keeps and not sweep.keeps & left.get((sweep.file, sweep.test), sweep.keeps)
+    ]
+    assert none == [], "a test of which `make test` runs no row belongs to tests/exhaustive.txt"
+
+
+def test_nothing_else_marks_a_test_that_make_test_leaves_out() -> None:
+    markers = ["mark" + f".{marker}" for marker in TABLES]
+    files = {file.relative_to(ROOT).as_posix(): read(file) for file in (ROOT / "tests").rglob("*.py")}
+    users = [file for file, text in files.items() if any(marker in text for marker in markers)]
+    assert users == [], "list the test in tests/exhaustive.txt, unless it takes under a second"
 
 
 def read(file: Path) -> str:
@@ -89,7 +106,7 @@ def test_make_test_uses_every_package_of_the_product() -> None:
     ],
 )
 def test_a_line_covers_a_file_a_test_or_all_rows_but_some(text: str, row: str, exhaustive: bool) -> None:
-    assert is_exhaustive(parse_sweeps(text), "tests/a/test_b.py", "test_c", row) is exhaustive
+    assert is_listed(parse_sweeps(text), "tests/a/test_b.py", "test_c", row) is exhaustive
 
 
 def test_a_kept_row_that_does_not_exist_is_named() -> None:
@@ -113,7 +130,7 @@ def test_a_line_of_another_form_is_refused(line: str) -> None:
 def test_a_kept_row_may_be_missing_only_if_a_part_of_the_rows_is_collected(
     monkeypatch: pytest.MonkeyPatch, arguments: list[str], only_failed: bool, refused: bool
 ) -> None:
-    monkeypatch.setattr("tests.conftest.mark_exhaustive", lambda items: ("a.py::test_b has no row 'd'",))
+    monkeypatch.setattr("tests.conftest.mark_listed", lambda items: ("a.py::test_b has no row 'd'",))
     config: Any = SimpleNamespace(args=arguments, getoption={"lf": only_failed}.get)
     if refused:
         with pytest.raises(pytest.UsageError, match="no row 'd'"):
