@@ -48,7 +48,7 @@ FIXERS: dict[str, FixerEntry] = {
     "trainer-arguments": FixerEntry("code", 7),
     "trainer-resume": FixerEntry("code", 1),
     "bf16-probe": FixerEntry("code", 3),
-    "bf16-to-fp16": FixerEntry("code", 27),
+    "bf16-to-fp16": FixerEntry("code", 28),
     "mixed-precision-config": FixerEntry("settings", 14),
     "launch-flags": FixerEntry("settings", 12),
     "attention-to-sdpa": FixerEntry("code", 14),

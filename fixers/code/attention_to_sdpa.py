@@ -80,6 +80,7 @@ from fixers.sources.expressions import written
 from fixers.sources.flash_defaults import default_row, is_default_of, is_unused_default
 from fixers.sources.gates import is_gated
 from fixers.sources.lines import lines_with
+from fixers.sources.option_defaults import UNUSED_DEFAULT
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from fixers.sources.unread_options import is_unread_option
@@ -108,7 +109,6 @@ FLASH = re.compile(r"flash_?att(?:ention|n)(?:_[23])?|kernels-community/(?:vllm-
 SWITCHES = re.compile(r"(?:use[_-])?flash[_-](?:attn|attention)(?:[_-]2)?$|padding[_-]free$", re.IGNORECASE)
 FLASH_WORD, NAMES_KERNEL = re.compile(r"[\"']flash_?att"), re.compile(r"\bflash_attn_\w*func\b")
 NAMES_FLASH = re.compile(r"flash|\bfa[23]\b", re.IGNORECASE)
-UNUSED_DEFAULT = "defaults of arguments that no caller relies on"
 NO_EFFECT = "defaults of settings that no code reads, or that every command sets"
 FINDS_PACKAGE = re.compile(r"is_flash_attn\w*_available|has_flash_attn\w*\(|find_spec\([\"']flash_attn")
 OTHER_ATTENTION = re.compile(r"attn\w*[\"'\]]*[ ]*[=:][ ]*[\"'](?:sdpa|eager)")

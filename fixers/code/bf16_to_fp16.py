@@ -81,6 +81,7 @@ from fixers.frame.target import Target
 from fixers.sources.expressions import tail_of, written
 from fixers.sources.gates import NAMES_BF16
 from fixers.sources.lines import holds_any, lines_with
+from fixers.sources.option_defaults import UNUSED_DEFAULT, defaults_in
 from fixers.sources.python import reads_python
 from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
@@ -121,6 +122,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     extend_vocabulary(draft, consumers, [each.name for each in target.code_facts.off_is_half], passed)
     _leave_unselected(draft, target.code_facts.unselected)
     _leave_switched_off(draft, target.code_facts)
+    _leave_passed(draft, target.code_facts.unused_defaults)
     return draft.rewrite
 
 
@@ -129,6 +131,15 @@ def _leave_unselected(draft: Draft, policies: tuple[str, ...]) -> None:
     for node in draft.source.names.of_type(ast.Assign) if policies else ():
         if any(isinstance(each, ast.Name) and each.id in policies for each in node.targets):
             _leave(draft, node, UNSELECTED)
+
+
+def _leave_passed(draft: Draft, unused: tuple[str, ...]) -> None:
+    """Drop the edits of defaults of options that every command passes."""
+    options = {each.rpartition(":--")[2] for each in unused if each.startswith(f"{draft.source.path}:--")}
+    nodes = draft.source.names.nodes if options else ()
+    for name, default in (each for node in nodes for each in defaults_in(node)):
+        if name in options:
+            _leave(draft, default, UNUSED_DEFAULT)
 
 
 def _leave_switched_off(draft: Draft, facts: CodeFacts) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from fixers.code.attention_to_sdpa import UNUSED_DEFAULT
 from fixers.frame.change import FileChange, HostChange, Plan, SkippedPlace
 from fixers.frame.findings import error, warning
 from fixers.frame.scope import judge_scope
@@ -17,6 +16,7 @@ from fixers.plans.uncalled import NOT_CALLED, without_functions
 from fixers.registry import version_of
 from fixers.sources.languages import Unchecked, parse_again
 from fixers.sources.lines import holds_any
+from fixers.sources.option_defaults import UNUSED_DEFAULT
 from fixers.sources.source import Source
 from fixers.sources.splice import EditRefused, line_of, splice
 from fixers.sources.unparsable import Unparsable

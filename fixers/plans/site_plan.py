@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from fixers.code.attention_to_sdpa import UNUSED_DEFAULT
 from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.code_traits import Traits
 from fixers.frame.findings import warning
@@ -25,6 +24,7 @@ from fixers.plans.file_plan import FileOutcome, plan_again, plan_file
 from fixers.plans.in_processes import in_processes
 from fixers.plans.inference_code import ONLY_INFERENCE, find_inference_code
 from fixers.plans.own_code import read_code_facts
+from fixers.plans.passed_options import find_passed_options
 from fixers.plans.plan_cache import Digested, PlanCache, cache_key
 from fixers.plans.program_attention import with_attention_of_programs
 from fixers.plans.proved import owners_of, prove
@@ -33,6 +33,7 @@ from fixers.plans.uncalled import NOT_CALLED, find_uncalled
 from fixers.plans.unused_defaults import find_unused_defaults
 from fixers.plans.without_gc import without_gc
 from fixers.registry import OFF, setup_fixers, source_fixers
+from fixers.sources.option_defaults import UNUSED_DEFAULT
 from fixers.sources.python import TREES
 from fixers.sources.readers.consumers import Consumers
 from remote.errors import BadUsage
@@ -116,7 +117,9 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Se
     inferring = find_inference_code(_files(_of_fixers(plan, precise)), owners, _scripts(found, target))
     target = replace(target, code_facts=replace(target.code_facts, only_inference=inferring))
     plan = plan_again(site.tree, inferring, ONLY_INFERENCE, _applicable(fixers, target), target, plan)
-    unused = find_unused_defaults(_files(_of_fixers(plan, precise)), owners)
+    changes = _files(_of_fixers(plan, precise))
+    passed = find_passed_options(changes, owners, target.code_facts.traits.launched)
+    unused = (*find_unused_defaults(changes, owners), *passed)
     target = replace(target, code_facts=replace(target.code_facts, unused_defaults=unused))
     plan = plan_again(site.tree, unused, UNUSED_DEFAULT, _applicable(fixers, target), target, plan)
     owners = owners_of(_of_fixers(plan, precise), modules, target, site.tree) if inferring or unused else owners

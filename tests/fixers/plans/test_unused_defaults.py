@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fixers.code.attention_to_sdpa import UNUSED_DEFAULT
+from fixers.sources.option_defaults import UNUSED_DEFAULT
 from tests.fixers.plans.program_files import LOOP, changed, planned
 
 PROGRAM = "from build import {name}\n\n" + LOOP.replace("torch.nn.Linear(2, 2)", "{made}")
