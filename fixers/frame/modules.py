@@ -18,8 +18,10 @@ FROM = re.compile(rb"[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\((?>(?:[^()#]|#
 IMPORT = re.compile(rb"[ \t]*import[ \t]+([\w. \t,]+)")
 NAME = re.compile(rb"\w+(?:[ \t]+as[ \t]+\w+)?")
 TRAINS = LinePattern(
-    re.compile(rb"\b\w*Trainer\w*\(|\.backward\(|\.fit\(|\bTrainingArguments\(|\binit_trainer\("),
-    (b"Trainer", b".backward(", b".fit(", b"TrainingArguments", b"init_trainer"),
+    re.compile(
+        rb"\b\w*Trainer\w*\(|\.backward\(|\.fit\(|\bTrainingArguments\(|\binit_trainer\(|\btrainer\.train\("
+    ),
+    (b"Trainer", b".backward(", b".fit(", b"TrainingArguments", b"init_trainer", b"trainer.train("),
 )
 STARTS = (
     *(b"__main__", b"argv", b"ArgumentParser", b"TrlParser"),

@@ -18,6 +18,7 @@ from fixers.frame.modules import Module, read_module
 from fixers.frame.site import Tree
 from fixers.plans.named_paths import COMPUTED, FOLDER, QUOTED, WORD, contains_path, may_name
 from fixers.plans.programs import Program, imports_any, scripts_in, starts
+from fixers.plans.python_settings import commands_with, is_base_of, only_assigns
 from fixers.plans.reached import Reach
 from fixers.settings.known_formats import is_known_format, is_of_accelerate, is_of_deepspeed
 from fixers.sources.commands import reads_commands
@@ -55,11 +56,13 @@ class Owners:
         self.read = cache(tree.read)
         self.reach = Reach(self.read, lambda: self.words)
         self.starting: dict[str, tuple[Program, ...]] = {}
+        self.settings: dict[str, tuple[Program, ...] | None] = {}
 
     def of(self, path: str, data: bytes) -> tuple[Program, ...] | None:
         """Return the programs to which the file belongs, or None if no training program uses it."""
         if path.endswith(PYTHON):
-            return tuple(each for each in self.programs if path in each.paths) or self._loading_by_name(path, data)
+            own = tuple(each for each in self.programs if path in each.paths)
+            return own or self._loading_by_name(path, data) or self._reading_settings(path, data)
         own, names_scripts = self.started_by(path, data), bool(scripts_in(data))
         if reads_commands(path) and uses_other_device(data):
             return None
@@ -106,6 +109,28 @@ class Owners:
         forms = ((name, WORD if b"." in name else QUOTED) for name in dotted)
         naming = {program for name, form in forms for program in self._naming(path, name, form)}
         return tuple(each for each in self.programs if _computes_names(each, folder, each in naming)) or None
+
+    def _reading_settings(self, path: str, data: bytes) -> tuple[Program, ...] | None:
+        """Return the programs that get the path of this Python file of settings, or of one that inherits it, or None.
+
+        The file of a command, or the line of a document, starts the program and contains the path.
+        """
+        if path not in self.settings:
+            self.settings[path] = None  # files that inherit each other
+            if only_assigns(data):
+                name = basename(path).encode()
+                texts = (each for each in self._texts_with(name, WORD) if each[0] != path)
+                found = dict.fromkeys(each for text in texts for each in self._given(path, *text))
+                self.settings[path] = tuple(found) or None
+        return self.settings[path]
+
+    def _given(self, path: str, where: str, text: bytes) -> Iterator[Program]:
+        """Yield the programs that get the settings in the file `path` by the text of the file `where`."""
+        if is_base_of(path, where, text):
+            yield from self.of(where, text) or ()
+        elif reads_commands(where) or is_document(where):
+            for part in commands_with(path, where, text, self.folders):
+                yield from self.started_by(where, part)
 
     def _using_libraries(self, path: str, data: bytes) -> tuple[Program, ...]:
         """Return the programs that read a config of Accelerate or DeepSpeed.

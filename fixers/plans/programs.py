@@ -51,7 +51,7 @@ def find_programs(
     """
     by_path = {module.path: module for module in modules}
     graph = _ImportGraph(by_path)
-    imported = graph.imported_scripts()
+    imported = graph.imported_scripts() - frozenset(launched)
     entries = [each for each in by_path.values() if each.path in started or _may_start(each, imported)]
     programs = [Program(each.path, graph.closure(each, _evaluates), each.path in started) for each in entries]
     examples = _examples(graph, launched)

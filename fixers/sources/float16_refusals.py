@@ -30,15 +30,32 @@ def line_that_refuses(source: bytes) -> int:
         return 0
     found = (CANDIDATE.match(source, start) for start, _ in line_spans(source, MENTIONS))
     lines = (line_of(source, each.start()) for each in found if each and _float16_leads_to_error(each))
-    return next((line for line in lines if not _checks_float32_argument(source, line)), 0)
+    return next((line for line in lines if not _is_passed(source, line)), 0)
 
 
-def _checks_float32_argument(source: bytes, line: int) -> bool:
-    """Return True if the line asserts the dtype of an argument that every call in the module casts to float32."""
+def _is_passed(source: bytes, line: int) -> bool:
+    """Return True if no float16 on a card reaches the line, or if the line accepts every value that reaches it."""
     try:
         nodes = list(ast.walk(parse_python(source)))
     except SyntaxError:
         return False
+    return any(_leads_elsewhere(each, line) for each in nodes) or _checks_float32_argument(nodes, line)
+
+
+def _leads_elsewhere(node: ast.AST, line: int) -> bool:
+    """Return True for an `if` whose test never holds for float16 on a card, and whose block contains the line.
+
+    The same holds for its `else`, if the test always holds.
+    """
+    if not isinstance(node, ast.If) or not node.lineno < line <= (node.end_lineno or 0):
+        return False
+    held = _evaluate(node.test)
+    block = node.body if held is False else node.orelse if held else []
+    return any(each.lineno <= line <= (each.end_lineno or 0) for each in block)
+
+
+def _checks_float32_argument(nodes: list[ast.AST], line: int) -> bool:
+    """Return True if the line asserts the dtype of an argument that every call in the module casts to float32."""
     for function in (each for each in nodes if isinstance(each, ast.FunctionDef)):
         names = [each.arg for each in function.args.args]
         for statement in (each for each in function.body if each.lineno == line and isinstance(each, ast.Assert)):
@@ -101,6 +118,8 @@ def _evaluate(test: ast.expr) -> bool | None:
             return _compares(left, operation, right)
         case ast.Call() if tail_of(test) == "is_available":
             return True
+        case ast.Call(func=ast.Name(id="all" | "any"), args=[ast.GeneratorExp(elt=each) | ast.ListComp(elt=each)]):
+            return _evaluate(each)
         case ast.Name() | ast.Attribute():
             return _is_selected(test)
     return None
@@ -146,6 +165,9 @@ def _is_compared_with_half(node: ast.AST) -> bool:
 
 
 def _word(node: ast.expr) -> str:
+    """Return a string, the string in `torch.device("cpu")`, a name with dots, or "" for other expressions."""
+    if isinstance(node, ast.Call) and tail_of(node) == "device" and len(node.args) == 1:
+        return _word(node.args[0])
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     return ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""

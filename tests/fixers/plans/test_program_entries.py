@@ -214,3 +214,26 @@ def test_a_training_loop_in_the_main_block_of_an_imported_module_is_an_example(
 def test_a_main_block_that_may_be_a_training_is_changed(tmp_path: Path, files: dict[str, str]) -> None:
     found = changed(planned(tmp_path, files))
     assert {"lib/nets.py", "lib/pretrain.py"} & set(found)
+
+
+TASK = "from engine import run\n\n\ndef main():\n    run()\n\n\nif __name__ == '__main__':\n    main()\n"
+PATCHED = "import patches\nfrom task import main\n\nif __name__ == '__main__':\n    main()\n"
+NEEDS_FLASH = "from flash_attn import flash_attn_func\n\nprint(flash_attn_func)\n"
+CHOSEN = """from transformers import HfArgumentParser, Trainer, TrainingArguments
+
+TRAINERS = {"plain": Trainer}
+
+
+def run():
+    (args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+    trainer = TRAINERS["plain"](model, args)
+    trainer.train()
+"""
+
+
+def test_a_script_that_a_command_starts_and_another_script_imports_is_a_program(tmp_path: Path) -> None:
+    files = {"task.py": TASK, "patched.py": PATCHED, "patches.py": NEEDS_FLASH, "engine.py": CHOSEN}
+    commands = {"run.sh": "torchrun task.py --bf16 True\n"}
+    assert changed(planned(tmp_path, {**files, **commands})) == {"run.sh": "torchrun task.py --fp16 True\n"}
+    commands = {"run.sh": "torchrun patched.py --bf16 True\n"}
+    assert changed(planned(tmp_path / "patched", {**files, **commands})) == {}

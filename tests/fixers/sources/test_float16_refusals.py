@@ -16,6 +16,7 @@ REFUSED = {
     "an assertion": "assert dtype != torch.float16\n",
     "an assertion about a switch": "assert not args.fp16, 'fp16 overflows'\n",
     "an assertion of identity": "assert self.dtype is not torch.float16\n",
+    "an assertion about several tensors": "assert all(x.dtype != torch.float16 for x in inputs)\n",
 }
 ACCEPTED = {
     "both switches": "assert not (args.bf16 and args.fp16), 'choose one'\n",
@@ -30,6 +31,17 @@ ACCEPTED = {
     "a missing value": "assert args.fp16 is not None\n",
     "another dtype": "if dtype == torch.bfloat16:\n    raise ValueError('not fp16')\n",
     "a required one": "assert dtype == torch.float16\n",
+    "dtypes of several tensors": "assert all((x.dtype in [torch.float16, torch.bfloat16] for x in (a, b)))\n",
+    "any of several tensors": "assert any([x.dtype is torch.half for x in inputs])\n",
+    "a device object": "if device == torch.device('cpu') and args.fp16:\n    raise ValueError('slow')\n",
+    "a branch for the CPU": "if args.device == torch.device('cpu'):\n    if args.fp16:\n        raise ValueError\n",
+    "a branch without a card": "if not torch.cuda.is_available():\n    print()\n    assert not args.fp16\n",
+    "the other branch of a card": "if torch.cuda.is_available():\n    pass\nelif args.fp16:\n    raise ValueError\n",
+}
+REFUSED_IN_BRANCHES = {
+    "for a card": "if device.type == 'cuda':\n    if args.fp16:\n        raise ValueError\n",
+    "for another device than the CPU": "if device != torch.device('cpu'):\n    if args.fp16:\n        raise ValueError\n",
+    "for an unknown condition": "if args.compile:\n    if args.fp16:\n        raise ValueError\n",
 }
 
 
@@ -41,6 +53,11 @@ def test_a_line_that_raises_for_float16_is_found(code: str) -> None:
 @pytest.mark.parametrize("code", ACCEPTED.values(), ids=ACCEPTED)
 def test_a_line_that_float16_passes_is_not(code: str) -> None:
     assert line_that_refuses(b"import torch\n" + code.encode()) == 0
+
+
+@pytest.mark.parametrize("code", REFUSED_IN_BRANCHES.values(), ids=REFUSED_IN_BRANCHES)
+def test_a_line_in_a_branch_that_runs_on_a_card_is_found(code: str) -> None:
+    assert line_that_refuses(b"import torch\n" + code.encode()) == 3
 
 
 METRIC = b"""import torch
