@@ -18,9 +18,7 @@ FROM = re.compile(rb"[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\((?>(?:[^()#]|#
 IMPORT = re.compile(rb"[ \t]*import[ \t]+([\w. \t,]+)")
 NAME = re.compile(rb"\w+(?:[ \t]+as[ \t]+\w+)?")
 TRAINS = LinePattern(
-    re.compile(
-        rb"\b\w*Trainer\w*\(|\.backward\(|\.fit\(|\bTrainingArguments\(|\binit_trainer\(|\btrainer\.train\("
-    ),
+    re.compile(rb"\b\w*Trainer\w*\(|\.backward\(|\.fit\(|\bTrainingArguments\(|\binit_trainer\(|\btrainer\.train\("),
     (b"Trainer", b".backward(", b".fit(", b"TrainingArguments", b"init_trainer", b"trainer.train("),
 )
 STARTS = (

@@ -6,7 +6,6 @@ A program reads such a file by its path, as mmengine's `Config.fromfile` does, a
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Container, Iterator
 from contextlib import suppress
 from posixpath import basename, dirname, join, normpath
@@ -57,6 +56,5 @@ def commands_with(path: str, where: str, text: bytes, folders: Container[str]) -
     joined = CONTINUED.sub(b" ", text)
     parts = joined.split(b"\n") if is_document(where) else [joined]
     for part in parts:
-        if name in part and re.search(rb"[\s\"'=/]%b(?![\w-])" % re.escape(name), part):
-            if contains_path(where, part, path, name, folders):
-                yield part
+        if name in part and contains_path(where, part, path, name, folders):
+            yield part

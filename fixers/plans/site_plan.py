@@ -23,12 +23,14 @@ from fixers.plans.file_facts import FileFacts, read_files
 from fixers.plans.file_plan import FileOutcome, plan_again, plan_file
 from fixers.plans.in_processes import in_processes
 from fixers.plans.inference_code import ONLY_INFERENCE, find_inference_code
+from fixers.plans.merged_changes import one_change_each
 from fixers.plans.own_code import read_code_facts
 from fixers.plans.passed_options import find_passed_options
 from fixers.plans.plan_cache import Digested, PlanCache, cache_key
 from fixers.plans.program_attention import with_attention_of_programs
 from fixers.plans.proved import owners_of, prove
 from fixers.plans.settled_switches import without_settled_switches
+from fixers.plans.shared_casts import with_scripts
 from fixers.plans.uncalled import NOT_CALLED, find_uncalled
 from fixers.plans.unused_defaults import find_unused_defaults
 from fixers.plans.without_gc import without_gc
@@ -137,7 +139,15 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Se
         without = proof.withholds(_path(change), OF_PRECISION) if change in named.changes else set()
         kept += _without(site, change, without, [each for each in fixers if each.name not in without], target)
     findings = tuple(each for each in plan.findings if each not in proof.repeated)
-    return Plan(findings + proof.findings, tuple(sorted(kept, key=_path)), plan.skipped + proof.skipped)
+    plan = Plan(findings + proof.findings, tuple(kept), plan.skipped + proof.skipped)
+    scripts = _scripts(found, target)
+    trained = replace(target, code_facts=replace(target.code_facts, scripts=()))
+
+    def plan_script(path: str) -> FileOutcome:
+        return plan_file(path, site.tree.read(path), _applicable(fixers, trained), trained)
+
+    plan = with_scripts(plan, scripts, owners, plan_script)
+    return replace(plan, changes=tuple(sorted(plan.changes, key=_path)))
 
 
 def _of_fixers(plan: Plan, names: set[str]) -> Plan:
@@ -193,23 +203,6 @@ def full_target(site: Site, files: Sequence[FileFacts]) -> Target:
     """Return the target with the settings that the project's own code reads."""
     target = target_of(site)
     return replace(target, code_facts=read_code_facts(site.tree, files, target.started))
-
-
-def one_change_each(plan: Plan) -> Plan:
-    """Merge changes of the same file: a setup fixer may change the output of source fixers."""
-    changes: dict[str, FileChange | HostChange] = {}
-    for at, change in enumerate(plan.changes):
-        key = change.path if isinstance(change, FileChange) else f"{at} {change.op}"
-        earlier = changes.get(key)
-        changes[key] = _merged_change(earlier, change) if isinstance(earlier, FileChange) else change
-    made = tuple(c for c in changes.values() if not isinstance(c, FileChange) or c.before != c.after)
-    return replace(plan, changes=made)
-
-
-def _merged_change(first: FileChange, second: FileChange | HostChange) -> FileChange:
-    assert isinstance(second, FileChange)
-    fixers, why = {**first.fixers, **second.fixers}, (*first.why, *second.why)
-    return FileChange(first.path, first.before, second.after, fixers, why)
 
 
 def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:

@@ -15,9 +15,11 @@ MENTIONS = (b"float16", b"fp16", b"half")
 CANDIDATE = re.compile(
     rb"^[ \t]*(?:el)?(?P<branch>if\b[^\n]*\b(?:\w*_)?(?:float16|fp16|half)\b[^\n]*:)[^\n]*\n"
     rb"(?:[ \t]*#[^\n]*\n)*[ \t]*raise\b"
-    rb"|^[ \t]*(?P<assertion>assert\b[^\n]*\b(?:\w*_)?(?:float16|fp16|half)\b[^\n]*)",
+    rb"|^[ \t]*(?P<assertion>assert\b[^\n]*(?:\b(?:\w*_)?(?:float16|fp16|half)\b|\.dtype[ ]*(?:==|is)[ ]*torch\.bf)"
+    rb"[^\n]*)",
     re.MULTILINE,
 )
+ONLY_BF16 = re.compile(r"\.dtype (?:==|is) torch\.bfloat16\b")
 HALF = re.compile(r"(?:.*[_.])?(?:float16|fp16|half)", re.IGNORECASE)
 BF16 = re.compile(r"(?:.*[_.])?(?:bfloat16|bf16)", re.IGNORECASE)
 TO_FLOAT32 = re.compile(r"\.float\(\)|\bfloat32\b")
@@ -39,7 +41,27 @@ def _is_passed(source: bytes, line: int) -> bool:
         nodes = list(ast.walk(parse_python(source)))
     except SyntaxError:
         return False
-    return any(_leads_elsewhere(each, line) for each in nodes) or _checks_float32_argument(nodes, line)
+    if any(_leads_elsewhere(each, line) for each in nodes):
+        return True
+    return _requires_own_bfloat16(nodes, line) or _checks_float32_argument(nodes, line)
+
+
+def _requires_own_bfloat16(nodes: list[ast.AST], line: int) -> bool:
+    """Return True if the line asserts bfloat16 for a value that is no argument of the function around it.
+
+    The code that creates such a value is in the same function, and keeps bfloat16.
+    """
+    checks = (each for each in nodes if isinstance(each, ast.Assert) and each.lineno == line)
+    return any(ONLY_BF16.search(ast.unparse(each.test)) and not _names_argument(each, nodes) for each in checks)
+
+
+def _names_argument(check: ast.Assert, nodes: list[ast.AST]) -> bool:
+    """Return True if the assertion names an argument of a function, other than `self` and `cls`."""
+    functions = [each for each in nodes if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    around = [each for each in functions if each.lineno < check.lineno <= (each.end_lineno or 0)]
+    given = {each.arg for function in around for each in (*function.args.posonlyargs, *function.args.args)}
+    named = {each.id for each in ast.walk(check.test) if isinstance(each, ast.Name)}
+    return not (given - {"self", "cls", "ctx"}).isdisjoint(named)
 
 
 def _leads_elsewhere(node: ast.AST, line: int) -> bool:

@@ -24,6 +24,8 @@ FIELDS = {
     for kind in KINDS
 }
 """The fields of each node type that can contain nodes."""
+TORCH, EVERY = "torch", "*"
+"""A module that imports every name (EVERY) of another one also has its `torch`."""
 BINDS = frozenset(
     {ast.Import, ast.ImportFrom, ast.Name, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef}
     | {ast.ExceptHandler, ast.MatchAs, ast.MatchStar}
@@ -117,7 +119,7 @@ class Names:
                     return Rebound(sorted(imported)[0])
                 shadowing = True
             here = here.parent
-        return None
+        return TORCH if name == TORCH and not shadowing and EVERY in self.module.bindings else None
 
 
 def index_names(tree: ast.Module) -> Names:

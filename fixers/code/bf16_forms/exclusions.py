@@ -17,6 +17,7 @@ from fixers.code.bf16_forms.branches import (
     is_without_fp16,
     selects_other_device,
 )
+from fixers.code.bf16_forms.chosen_branches import is_rest_of_pair
 from fixers.code.bf16_forms.reasons_to_keep import STATED_REASON, is_explained, reason_to_keep
 from fixers.code.flash_fallbacks import selects_flash_in_mixed_training
 from fixers.sources.expressions import tail_of
@@ -115,7 +116,8 @@ def _judge_branch(source: PythonSource, parent: ast.If, child: ast.AST) -> Judge
     if child not in parent.body:
         if child in parent.orelse and is_without_fp16(source, parent.test, *parent.body):
             return Judged(Verdict.NEVER, WITHOUT_FP16)
-        return NEVER if child in parent.orelse and excludes_other_device(parent.test) else None
+        is_other = child in parent.orelse and excludes_other_device(parent.test)
+        return NEVER if is_other or is_rest_of_pair(source, parent, child) else None
     if "pure_bf16" in source.segment(parent.test):
         return Judged(Verdict.NEVER, PURE)
     if is_flag_of_trainer(source, parent.test):
@@ -273,6 +275,8 @@ def _is_table(source: PythonSource, call: ast.Call, child: ast.AST) -> bool:
         return True
     function = call.func
     name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+    if name == "print" and isinstance(child, ast.Call):
+        return False
     return name in ("isinstance", "startswith", "endswith", "index", "count", "print", "assertEqual", "Literal")
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fixers.code.bf16_forms.chosen_branches import in_selected_branch
 from fixers.code.draft import Draft
 from fixers.frame.code_traits import ON_BY_DEFAULT
 from fixers.frame.source_fixer import NO_BFLOAT16
@@ -164,7 +165,7 @@ def _flip(draft: Draft, flags: Flags, flag: str, counterpart: str, *, variables:
     constant = constant_of(given.value)
     if constant not in SWITCHED_ON and not variables:
         return
-    if is_gated(draft.source, given.value):
+    if is_gated(draft.source, given.value) or in_selected_branch(draft.source, given.value):
         return
     other = flags.get(counterpart)
     if isinstance(without_bool(given.value), ast.Compare) and NAMES_BF16.search(draft.source.segment(given.value)):
@@ -236,6 +237,8 @@ def _flip_deepspeed(draft: Draft, flags: Flags, block: ast.Dict) -> None:
     """Turn DeepSpeed's `"bf16": {"enabled": ...}` into its fp16 block, with a dynamic loss scale."""
     enabled = _item(block, "enabled")
     if constant_of(enabled) in OFF or enabled is None or is_gated(draft.source, block):
+        return
+    if in_selected_branch(draft.source, block):
         return
     other = flags.get("fp16")
     if other is None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import tail_of
 from fixers.sources.gates import tests_card
+from fixers.sources.names import FUNCTIONS
 from fixers.sources.python import PythonSource
 from fixers.sources.readers.comparisons import Test, test_of, word_of
 from fixers.sources.readers.displays import Found, display_of, names_bfloat16
@@ -223,14 +224,22 @@ def find_assert(source: PythonSource, node: ast.Assert) -> Iterator[Found]:
 
 
 def condition_of(source: PythonSource, node: ast.stmt) -> ast.expr | None:
-    """Return the test of the `if` whose body contains the statement.
+    """Return the test of the innermost `if` whose body contains the statement, and that tests no option and no card.
 
-    Return None if there is no such `if`, or if it tests an option or the card.
+    Return None if there is no such `if` in the function around the statement.
     """
-    above = source.names.parent(node)
-    if not isinstance(above, ast.If) or node not in above.body or test_of(source, above.test) is not None:
-        return None
-    return None if tests_card(source, above.test) else above.test
+    child: ast.AST = node
+    for above in source.names.ancestors(node):
+        if isinstance(above, (*FUNCTIONS, ast.ClassDef)):
+            return None
+        if isinstance(above, ast.If) and child in above.body and not _tests_option(source, above.test):
+            return above.test
+        child = above
+    return None
+
+
+def _tests_option(source: PythonSource, test: ast.expr) -> bool:
+    return test_of(source, test) is not None or tests_card(source, test)
 
 
 def asserted_conditions(source: PythonSource) -> dict[str, str]:

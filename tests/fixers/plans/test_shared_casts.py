@@ -111,3 +111,66 @@ def test_inference_code_that_does_not_reach_the_changed_casts_stays(tmp_path: Pa
     assert set(found) == {"train.py", "speech.py"}
     reaching = f"{READS.replace('import Speech', 'import Speech, narrow')}\nnarrow(sound)\n"
     assert "infer.py" in changed(planned(tmp_path, {"infer.py": reaching}))
+
+
+SERVES = """import argparse
+import torch
+from speech import Speech
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--name", default="base")
+    args = parser.parse_args()
+    model = Speech.from_pretrained(args.name, torch_dtype=torch.bfloat16)
+    with torch.no_grad():
+        print(model.generate(read(args.name).bfloat16()))
+
+
+if __name__ == "__main__":
+    main()
+"""
+MERGES = """import torch
+from speech import Speech
+
+if __name__ == "__main__":
+    model = Speech.from_pretrained("base")
+    model.encoder.to(dtype=torch.bfloat16)
+    model = add_adapter(model, "out").merge_and_unload()
+    model.save_pretrained("merged")
+"""
+
+
+@pytest.mark.parametrize("path", ["app.py", "tools/serve_speech.py", "answer_questions.py"])
+def test_a_script_that_never_trains_is_changed_with_the_casts_that_it_runs(tmp_path: Path, path: str) -> None:
+    files = {"train.py": TRAINING, "speech.py": SPEECH, path: SERVES}
+    plan = planned(tmp_path, files)
+    assert set(changed(plan)) == set(files)
+    assert "torch_dtype=torch.float16" in changed(plan)[path]
+    assert ".half()" in changed(plan)[path]
+    assert path not in [each.where for each in plan.skipped]
+    again = planned(tmp_path / "again", changed(plan))
+    assert changed(again) == {}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"app.py": SERVES, "speech.py": LOADED},
+        {"app.py": SERVES.replace("from speech import", "from other import")},
+        {"app.py": SERVES, "train.py": ACCELERATE},
+        {"tests/test_app.py": SERVES},
+    ],
+    ids=["no cast changes", "the module is not imported", "no training uses the module", "it is a test"],
+)
+def test_other_scripts_that_never_train_stay(tmp_path: Path, files: dict[str, str]) -> None:
+    found = changed(planned(tmp_path, {"train.py": TRAINING, "speech.py": SPEECH, **files}))
+    assert not {"app.py", "tests/test_app.py"} & set(found)
+
+
+@pytest.mark.parametrize("path", ["merge_adapter.py", "finish.py"])
+def test_a_script_that_only_loads_and_saves_a_model_stays(tmp_path: Path, path: str) -> None:
+    files = {"train.py": TRAINING, "speech.py": SPEECH}
+    assert path not in changed(planned(tmp_path, {**files, path: MERGES}))
+    computing = MERGES.replace("    model.save", "    print(model.generate(sound))\n    model.save")
+    assert path in changed(planned(tmp_path / "computing", {**files, path: computing}))

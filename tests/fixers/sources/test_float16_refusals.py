@@ -36,11 +36,11 @@ ACCEPTED = {
     "a device object": "if device == torch.device('cpu') and args.fp16:\n    raise ValueError('slow')\n",
     "a branch for the CPU": "if args.device == torch.device('cpu'):\n    if args.fp16:\n        raise ValueError\n",
     "a branch without a card": "if not torch.cuda.is_available():\n    print()\n    assert not args.fp16\n",
-    "the other branch of a card": "if torch.cuda.is_available():\n    pass\nelif args.fp16:\n    raise ValueError\n",
+    "the other branch of a card": "if torch.cuda.is_available():\n    pass\nelif args.fp16:\n    raise TypeError\n",
 }
 REFUSED_IN_BRANCHES = {
     "for a card": "if device.type == 'cuda':\n    if args.fp16:\n        raise ValueError\n",
-    "for another device than the CPU": "if device != torch.device('cpu'):\n    if args.fp16:\n        raise ValueError\n",
+    "for other devices than the CPU": "if device != torch.device('cpu'):\n    if args.fp16:\n        raise TypeError\n",
     "for an unknown condition": "if args.compile:\n    if args.fp16:\n        raise ValueError\n",
 }
 
@@ -58,6 +58,37 @@ def test_a_line_that_float16_passes_is_not(code: str) -> None:
 @pytest.mark.parametrize("code", REFUSED_IN_BRANCHES.values(), ids=REFUSED_IN_BRANCHES)
 def test_a_line_in_a_branch_that_runs_on_a_card_is_found(code: str) -> None:
     assert line_that_refuses(b"import torch\n" + code.encode()) == 3
+
+
+KERNEL = """import torch
+
+
+def mix(r, k, *, scale=1.0):
+    state = new_state(r).to(torch.bfloat16)
+    {check}
+    return kernel(r, k, state)
+"""
+
+
+@pytest.mark.parametrize(
+    ("check", "line"),
+    [
+        ("assert r.dtype == torch.bfloat16", 6),
+        ("assert k.dtype is torch.bfloat16 and k.is_cuda, 'a message'", 6),
+        ("assert all(x.dtype == torch.bfloat16 for x in (r, k))", 6),
+        ("assert state.dtype == torch.bfloat16", 0),
+        ("assert r.dtype != torch.bfloat16", 0),
+        ("assert r.dtype in (torch.float16, torch.bfloat16)", 0),
+        ("assert r.dtype == torch.float32 or r.dtype == torch.bfloat16 or r.dtype == torch.half", 0),
+    ],
+)
+def test_a_kernel_that_requires_bfloat16_arguments_refuses_float16(check: str, line: int) -> None:
+    assert line_that_refuses(KERNEL.format(check=check).encode()) == line
+
+
+def test_a_kernel_for_bfloat16_that_only_bfloat16_reaches_does_not() -> None:
+    guarded = "if r.dtype == torch.bfloat16:\n        assert k.dtype == torch.bfloat16"
+    assert line_that_refuses(KERNEL.format(check=guarded).encode()) == 0
 
 
 METRIC = b"""import torch

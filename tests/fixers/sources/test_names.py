@@ -52,6 +52,11 @@ MEANINGS = [
     ("class A:\n    import torch\n    def f(self):\n        HERE = torch.bfloat16", None),
     ("def f():\n    import torch\n    HERE = torch.bfloat16", TORCH),
     ("def f():\n    import torch\nHERE = torch.bfloat16", None),
+    ("from tools import *\nHERE = torch.bfloat16", TORCH),
+    ("def f():\n    HERE = torch.bfloat16\nfrom .tools import *", TORCH),
+    ("from tools import *\ntorch = 1\nHERE = torch.bfloat16", None),
+    ("from tools import *\ndef f(torch):\n    HERE = torch.bfloat16", None),
+    ("from tools import *\nHERE = jax.bfloat16", None),
     ("def f():\n    import torch\n    def g():\n        HERE = torch.bfloat16", TORCH),
 ]
 
