@@ -31,11 +31,10 @@ What it does
     * A switch such as `use_ring_flash_attn` splits sequences over several cards.
     * Several samples are packed into one row, and `position_ids` that restart at 0 separate them.
 
-    Three faults are reported and not repaired:
+    Two faults are reported and not repaired:
 
     * A kernel such as `flash_attn_func` is called. If a function, class or branch around the call has FlashAttention in
       its name, nothing is reported.
-    * An assertion requires compute capability 8.0.
     * Sequences are packed. Without FlashAttention, packed samples attend to each other.
 
 Why
@@ -68,7 +67,7 @@ from fixers.code.bf16_forms.exclusions import Verdict, judge_place
 from fixers.code.command_strings import edit_command_strings, runs_commands
 from fixers.code.draft import Draft
 from fixers.code.flash_fallbacks import keep_half, may_fall_back
-from fixers.code.flash_kernel_calls import report_assertion, report_kernel
+from fixers.code.flash_kernel_calls import report_kernel
 from fixers.frame.code_facts import CodeFacts
 from fixers.frame.code_traits import Traits
 from fixers.frame.source_fixer import NOTHING, Rewrite
@@ -125,7 +124,6 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         return NOTHING
     draft = Draft(source.python, name)
     report_kernel(draft)
-    report_assertion(draft)
     edit_command_strings(draft)
     keep_half(draft)
     for node in draft.source.names.nodes:

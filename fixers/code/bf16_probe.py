@@ -5,6 +5,9 @@ What it does
     and accelerate that use it, with a test of the compute capability. Calls that already exclude emulation are not
     changed, and neither are checks that only print advice, or that select an autocast for code without gradients.
 
+    Reports assertions of bfloat16 or of compute capability 8.0, and branches that stop the program on other cards
+    (`if not torch.cuda.is_bf16_supported(): raise`), and does not change them.
+
 Why
     Since torch 2.4 these checks return True on Volta and Turing, where bfloat16 is only emulated, so that
     `bfloat16 if supported else float16` takes the wrong branch.
@@ -26,6 +29,13 @@ from __future__ import annotations
 
 import ast
 
+from fixers.code.card_requirements import (
+    PROBES,
+    report_assertions,
+    report_exits,
+    requires_bf16,
+    stops_without_bf16,
+)
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import Rewrite
 from fixers.frame.target import Target
@@ -39,12 +49,11 @@ from remote.policy.precision import BF16_FROM
 
 name = "bf16-probe"
 safety = "safe"
-needles = (b"is_bf16_supported", b"is_torch_bf16", b"is_bf16_available")
+needles = (b"is_bf16_supported", b"is_torch_bf16", b"is_bf16_available", b"get_device_capability")
 below = BF16_FROM
 requires: tuple[str, ...] = ()
 matches = reads_python
 
-PROBES = frozenset({"is_bf16_supported", "is_torch_bf16_gpu_available", "is_torch_bf16_available", "is_bf16_available"})
 LIBRARIES = ("torch.cuda.", "transformers.", "accelerate.")
 WHY = "torch returns True for emulated bfloat16"
 TAKES_BARE_TEST = (ast.Assign, ast.AnnAssign, ast.keyword, ast.Return, ast.If, ast.While, ast.Expr)
@@ -53,6 +62,8 @@ TAKES_BARE_TEST = (ast.Assign, ast.AnnAssign, ast.keyword, ast.Return, ast.If, a
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Replace checks for bfloat16 support with a test of the compute capability."""
     draft = Draft(source.python, name)
+    report_assertions(draft)
+    report_exits(draft)
     for node in draft.source.names.nodes:
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
             meaning = draft.source.names.meaning(node) or ""
@@ -70,6 +81,8 @@ def _judge_probe(draft: Draft, node: ast.Name | ast.Attribute) -> None:
         )
         return
     if call.args or call.keywords or _only_prints(source, call) or _only_evaluates(source, call):
+        return
+    if requires_bf16(source, source.names.statement(call)) or stops_without_bf16(source, source.names.statement(call)):
         return
     cuda = _cuda(draft, node)
     if cuda is None:

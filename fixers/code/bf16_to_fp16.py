@@ -24,6 +24,7 @@ What it does
     Not changed:
 
     * Comparisons, comments, docstrings and branches that test the card.
+    * Code in a branch that an option selects for bfloat16, if the same code has a branch for float16.
     * A switch whose float16 counterpart is overwritten by a line of the project, or is not declared by the settings
       class.
     * A switch that selects float16 when it is off (`bfloat16 if args.bf16 else float16`), and the other branch of a

@@ -1,4 +1,4 @@
-"""Report calls of FlashAttention kernels, and assertions that the card can run them."""
+"""Report calls of FlashAttention kernels."""
 
 from __future__ import annotations
 
@@ -10,34 +10,9 @@ from fixers.sources.expressions import tail_of
 from fixers.sources.gates import is_gated
 from fixers.sources.names import Rebound
 from fixers.sources.python import PythonSource
-from remote.policy.precision import BF16_FROM
 from remote.protocol.findings import Finding
 
 CALLS_KERNEL = "this calls {kernel}, which does not run on this card"
-REQUIRES = "this assertion requires compute capability {needed} and fails on this card; SDPA does not need it"
-
-
-def report_assertion(draft: Draft) -> None:
-    """Report each assertion of the compute capability that a card without FlashAttention does not have."""
-    for each in draft.source.names.of_type(ast.Assert):
-        if (needed := _needed(draft.source, each.test)) and not is_gated(draft.source, each):
-            draft.warn(each, REQUIRES.format(needed=needed), hint="remove the assertion, or do not run its cell")
-
-
-def _needed(source: PythonSource, test: ast.expr) -> str:
-    """Return the compute capability of `get_device_capability() >= (8, 0)`, or of its first number, or ""."""
-    match test:
-        case ast.Compare(left=ast.Subscript(value=call, slice=ast.Constant(value=0)), ops=[op], comparators=[number]):
-            pass
-        case ast.Compare(left=call, ops=[op], comparators=[ast.Tuple(elts=[number, *_])]):
-            pass
-        case _:
-            return ""
-    if not isinstance(call, ast.Call) or source.names.meaning(call.func) != "torch.cuda.get_device_capability":
-        return ""
-    major = number.value if isinstance(number, ast.Constant) else None
-    least = major + isinstance(op, ast.Gt) if isinstance(major, int) and isinstance(op, (ast.Gt, ast.GtE)) else 0
-    return f"{least}.0" if least >= BF16_FROM[0] else ""
 
 
 def report_kernel(draft: Draft) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from fixers.code.bf16_forms.loads import WHY_NO_DTYPE
+from fixers.code.card_requirements import ASSERTS
 from fixers.code.flash_kernel_calls import calls_kernel
 from fixers.code.trainable_fp32 import may_train_half
 from fixers.frame.change import FileChange, Plan
@@ -44,8 +45,9 @@ from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
 from remote.protocol.findings import Finding, Severity
 
-HARMLESS = (WHY_NO_DTYPE,)
-"""Warnings that do not stop a conversion: autocast computes in float16, regardless of the dtype of frozen weights."""
+HARMLESS = (WHY_NO_DTYPE, ASSERTS)
+"""Warnings that do not stop a conversion: autocast computes in float16, regardless of the dtype of frozen weights, and
+float16 does not need what an assertion requires."""
 UNREAD = "could not be read"
 LIGHTNING = frozenset({"lightning", "lightning_fabric", "pytorch_lightning"})
 NAME_OF_LIGHTNING = re.compile(rb"\b16-(?:mixed|true)\b")
@@ -210,7 +212,7 @@ def _blocks(finding: Finding) -> bool:
         or is_kept(finding)
     ):
         return False
-    return finding.message not in HARMLESS and UNREAD not in finding.message
+    return not finding.message.startswith(HARMLESS) and UNREAD not in finding.message
 
 
 def _of_kernels(program: Program, target: Target) -> Iterator[Doubt]:

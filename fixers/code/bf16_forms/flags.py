@@ -165,7 +165,7 @@ def _flip(draft: Draft, flags: Flags, flag: str, counterpart: str, *, variables:
     constant = constant_of(given.value)
     if constant not in SWITCHED_ON and not variables:
         return
-    if is_gated(draft.source, given.value) or in_selected_branch(draft.source, given.value):
+    if _is_of_branch(draft.source, given.value):
         return
     other = flags.get(counterpart)
     if isinstance(without_bool(given.value), ast.Compare) and NAMES_BF16.search(draft.source.segment(given.value)):
@@ -185,6 +185,11 @@ def _flip(draft: Draft, flags: Flags, flag: str, counterpart: str, *, variables:
     elif not tests_card(draft.source, other.value):
         set_value(draft, other.value, f"{_operand(draft, other.value)} or {_operand(draft, given.value)}")
         set_value(draft, given.value, "False")
+
+
+def _is_of_branch(source: PythonSource, node: ast.expr) -> bool:
+    """Return True if a test of the card, or an option with a branch for float16, selects the code around the node."""
+    return is_gated(source, node) or in_selected_branch(source, node)
 
 
 def _operand(draft: Draft, value: ast.expr) -> str:
@@ -236,9 +241,7 @@ def key_renamer(draft: Draft, key: ast.Constant) -> Callable[[str], None]:
 def _flip_deepspeed(draft: Draft, flags: Flags, block: ast.Dict) -> None:
     """Turn DeepSpeed's `"bf16": {"enabled": ...}` into its fp16 block, with a dynamic loss scale."""
     enabled = _item(block, "enabled")
-    if constant_of(enabled) in OFF or enabled is None or is_gated(draft.source, block):
-        return
-    if in_selected_branch(draft.source, block):
+    if constant_of(enabled) in OFF or enabled is None or _is_of_branch(draft.source, block):
         return
     other = flags.get("fp16")
     if other is None:

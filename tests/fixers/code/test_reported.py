@@ -53,29 +53,6 @@ def test_a_call_of_the_kernels_of_flash_attention_is_reported_once(code, lines):
     assert all("which does not run on this card" in message for _, message in findings)
 
 
-ASSERTED = "assert torch.cuda.get_device_capability()[0] >= 8, 'no FlashAttention'\n"
-CHOSEN = "m = AutoModel.from_pretrained('a', attn_implementation='flash_attention_2')\n"
-
-
-@pytest.mark.parametrize(
-    ("code", "lines"),
-    [
-        (ASSERTED + CHOSEN, [1]),
-        (CHOSEN + ASSERTED.replace("[0] >= 8", " >= (8, 0)"), [2]),
-        (ASSERTED.replace(">= 8", "> 7") + CHOSEN, [1]),
-        (ASSERTED.replace(">= 8", ">= 7") + CHOSEN, []),
-        (ASSERTED.replace(">= 8", "< 8") + CHOSEN, []),
-        (ASSERTED.replace("torch.cuda", "mine") + CHOSEN, []),
-        (ASSERTED, []),
-    ],
-)
-def test_an_assertion_of_a_newer_card_beside_flash_attention_is_reported(code, lines):
-    after, findings = outcome(attention_to_sdpa, code)
-    assert after == code.replace("flash_attention_2", "sdpa")
-    assert [line for line, _ in findings] == lines
-    assert all("requires compute capability 8.0" in message for _, message in findings)
-
-
 @pytest.mark.parametrize(
     ("code", "lines"),
     [
