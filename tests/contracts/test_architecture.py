@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,10 +27,9 @@ RUNS_BESIDE_TORCH = ("remote.payload.training", "remote.payload.proof.hooks")
 """Code of the payload that is only ever run by the host's own interpreter."""
 
 
-def every_import() -> Iterator[tuple[Module, Import]]:
-    for module in modules():
-        for found in imports_of(module):
-            yield module, found
+@cache
+def every_import() -> tuple[tuple[Module, Import], ...]:
+    return tuple((module, found) for module in modules() for found in imports_of(module))
 
 
 def may_import(importer: str, target: str) -> bool:

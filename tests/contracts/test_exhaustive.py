@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,18 +21,22 @@ THROUGH_THE_AGENT = {"remote.payload.survey": "tests/remote/jobs/test_survey.py"
 FILES = sorted(path for path in (ROOT / "tests").rglob("test_*.py") if "cases" not in path.parts)
 
 
-def names_in(path: Path) -> set[str]:
-    tree = ast.parse(path.read_bytes(), str(path))
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test")}
-
-
-def imported_by(path: Path) -> Iterator[str]:
-    """Yield the project's modules that a test file imports, directly or through other test modules."""
+@cache
+def names_and_imports(path: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the tests of a file, and the modules that it imports, directly or through other test modules."""
+    names, imports = set(), set()
     for node in ast.walk(ast.parse(path.read_bytes(), str(path))):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
+            names.add(node.name)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imports |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            imports |= {alias.name for alias in node.names}
+    return frozenset(names), frozenset(imports)
+
+
+def names_in(path: Path) -> frozenset[str]:
+    return names_and_imports(path)[0]
 
 
 def in_make_test(path: Path) -> bool:
@@ -84,7 +88,7 @@ def read(file: Path) -> str:
 def test_make_test_uses_every_package_of_the_product() -> None:
     """A test imports the package directly or indirectly, or uses it through the agent."""
     kept = [path for path in FILES if in_make_test(path)]
-    used = {named for path in kept for name in imported_by(path) if (named := module_named(name))}
+    used = {named for path in kept for name in names_and_imports(path)[1] if (named := module_named(name))}
     used |= {imported for module in used for imported in graph()[module]}
     packages = {module.name for module in modules() if module.path.name == "__init__.py"}
     unused = {package for package in packages if not any(f"{one}.".startswith(f"{package}.") for one in used)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -66,6 +67,7 @@ def imported_names(tree: ast.Module) -> set[str]:
     return {name.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for name in node.names}
 
 
+@cache
 def readers() -> dict[str, ast.Module]:
     """Return the modules of the laptop that read records, by name."""
     laptop = [module for module in modules() if not module.name.startswith(("remote.payload", "remote.protocol"))]

@@ -24,7 +24,7 @@ from tests.fixers.casebook import TITAN_RTX
 
 PACKAGES = ("transformers", "peft", "accelerate", "datasets", "torch")
 ASKED = os.environ.get("HALFSTEP_CORPUS", "20261120")
-SAMPLE = 40
+SAMPLE = 25
 WORDS = (b"bfloat16", b"bf16", b"GradScaler", b"_loss(", b"flash_att", b"device_map", b"label", b"RANK", b"Trainer(")
 TARGET = Target(TITAN_RTX, {"transformers": "5.23.0"})
 
