@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from posixpath import basename, commonprefix, dirname, splitext
 
+from fixers.code.autocasts import dtype_of
 from fixers.frame.target import Target
 from fixers.sources.adapters import is_adapter_config, is_quantised, may_quantise, trains_only_adapters
 from fixers.sources.expressions import tail_of, written
@@ -189,9 +190,13 @@ def _is_of_unsloth(source: PythonSource, owner: str) -> bool:
 
 
 def _names_half(source: PythonSource, half_makers: tuple[str, ...]) -> bool:
-    """Return True if the file names a half-precision dtype, may load in one, or calls one of `half_makers`."""
+    """Return True if the file names a half-precision dtype, may load in one, or calls one of `half_makers`.
+
+    The dtype of autocast does not count: autocast does not change weights.
+    """
     names = source.names
-    attributes = (each.attr for each in names.of_type(ast.Attribute))
+    of_autocast = {id(dtype_of(each)) for each in names.of_type(ast.Call) if tail_of(each) == "autocast"}
+    attributes = (each.attr for each in names.of_type(ast.Attribute) if id(each) not in of_autocast)
     keywords = (each for each in names.of_type(ast.keyword) if LOADS_HALF.match(each.arg or ""))
     dtypes = {names.meaning(each.value) or "" for each in keywords}
     callees = {tail_of(call) for call in names.of_type(ast.Call)}

@@ -16,13 +16,14 @@ class Doubt:
 
     `cause`: the entry of another program, if this doubt exists because both programs share a file; otherwise empty.
     `of_flash`: the program cannot run on this card, because it needs FlashAttention. Changes of files that it shares
-    with other programs do not harm it.
+    with other programs do not harm it. `hint`: what to do, if selecting float16 by hand is not enough.
     """
 
     reason: str
     where: str
     cause: str = ""
     of_flash: bool = False
+    hint: str = ""
 
 
 @dataclass(frozen=True)

@@ -81,4 +81,4 @@ def _warning_of(entries: Sequence[str], doubt: Doubt) -> Finding:
     more += f" and {len(entries) - 4} more" if entries[4:] else ""
     if doubt.of_flash:
         return warning("attention-to-sdpa", NEEDS_FLASH.format(reason=doubt.reason) + more, entries[0], FLASH_HINT)
-    return warning(CHECK, LEFT.format(reason=doubt.reason) + more, entries[0], HINT)
+    return warning(CHECK, LEFT.format(reason=doubt.reason) + more, entries[0], doubt.hint or HINT)

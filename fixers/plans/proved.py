@@ -33,6 +33,7 @@ from fixers.plans.program_attention import is_kept, needed_places, path_of, repl
 from fixers.plans.programs import Program, find_programs, imports_any, loaded_by, scripts_in, starts
 from fixers.plans.proof import Proof, proof_of
 from fixers.plans.rejected_commands import rejected_commands
+from fixers.plans.scaler_switch import of_scaler_switch
 from fixers.plans.shared_casts import using_changed_casts
 from fixers.plans.weight_dtypes import of_weights
 from fixers.settings.known_formats import is_known_format
@@ -88,9 +89,9 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
         of_flash = _of_kernels(program, target), of_called, warnings.of_flash(program), replaced
         of_options = _unread(program, mine), of_weights(program, mine, target, attribution)
         of_scale = of_trained, mixed.of_trainer(program, mine), overflows.of(program, mine), mixed.of_notebooks(program)
-        of_losses = of_attached_losses(program, attribution.reach)
+        of_losses = of_scaler_switch(program, attribution), of_attached_losses(program, attribution.reach)
         of_texts = dicts.of(program), of_code(program, attribution.read), warnings.of(program, mine)
-        doubt = next(chain(*of_flash, *of_texts, *of_options, *of_scale, of_losses), None)
+        doubt = next(chain(*of_flash, *of_texts, *of_options, *of_scale, *of_losses), None)
         if doubt is not None:
             doubts[program.entry] = doubt
     shared = {path: own for path, own in attached.items() if path not in warnings.unsuited}
