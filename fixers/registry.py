@@ -51,7 +51,7 @@ FIXERS: dict[str, FixerEntry] = {
     "bf16-to-fp16": FixerEntry("code", 29),
     "mixed-precision-config": FixerEntry("settings", 15),
     "launch-flags": FixerEntry("settings", 12),
-    "attention-to-sdpa": FixerEntry("code", 15),
+    "attention-to-sdpa": FixerEntry("code", 16),
     "device-map": FixerEntry("code", 5),
     "local-rank": FixerEntry("code", 4),
     "port": FixerEntry("settings", 2),

@@ -3,8 +3,8 @@
 What it does
     On a card below compute capability 8.0, replaces FlashAttention with SDPA where a keyword, key, name, default, flag
     or environment variable selects it. This includes Python heredocs and commands given to `subprocess` and
-    `os.system`. Switches such as `use_flash_attention_2` and `padding_free` become False. `launch-flags` and
-    `mixed-precision-config` do the same in scripts, Dockerfiles and settings files.
+    `os.system`. Switches such as `use_flash_attention_2`, `use_flash` and `padding_free` become False. `launch-flags`
+    and `mixed-precision-config` do the same in scripts, Dockerfiles and settings files.
 
     Eager attention replaces FlashAttention where the project's own alternative is eager (`"flash_attention_2" if x else
     "eager"`), and in a program with a model that has no SDPA: a class with `_supports_sdpa = False`, a class of
@@ -87,16 +87,16 @@ from remote.policy.precision import BF16_FROM
 
 name = "attention-to-sdpa"
 safety = "safe"
-needles = (b"flash_att", b"flash-att", b"FLASH_ATT", b"padding_free")
+needles = (b"flash_att", b"flash-att", b"FLASH_ATT", b"padding_free", b"use_flash")
 below = BF16_FROM
 requires: tuple[str, ...] = ()
 matches = reads_python
 
-WORDS = (b"flash_att", b"flash-att", b"flashatt", b"FLASH_ATT", b"kernels-community/", b"padding_free", b"padding-free")
+WORDS = (*needles, b"flash-att", b"flashatt", b"kernels-community/", b"padding-free")
 """Each line that matches FLASH_CHOICE or KERNEL contains one of these words."""
 FLASH_CHOICE = re.compile(
     rb"""["'=]flash_?att(?:ention|n)|kernels-community/"""
-    rb"""|\b(?:(?:use[_-])?flash[_-]att(?:ention|n)(?:[_-]2)?|padding[_-]free)["'\]]*[ ]*[=:,]"""
+    rb"""|\b(?:(?:use[_-])?flash[_-]att(?:ention|n)(?:[_-]2)?|use_flash|padding[_-]free)["'\]]*[ ]*[=:,]"""
     rb"""|["'](?:USE_)?FLASH_ATT(?:ENTIO)?N(?:_2)?["']|["']--use[_-]flash[_-]att\w+["']""",
 )
 KERNEL = re.compile(rb"\bflash_attn_\w*\(")
@@ -105,7 +105,7 @@ CHOOSES_ATTENTION = re.compile(
     r"(?:.*[._-])?_?(?:attn|attention)(?:[_-]?(?:impl|implementation|type|backend|mode))?$", re.IGNORECASE
 )
 FLASH = re.compile(r"flash_?att(?:ention|n)(?:_[23])?|kernels-community/(?:vllm-)?flash-attn\w*")
-SWITCHES = re.compile(r"(?:use[_-])?flash[_-](?:attn|attention)(?:[_-]2)?$|padding[_-]free$", re.IGNORECASE)
+SWITCHES = re.compile(r"(?:use[_-])?flash[_-](?:attn|attention)(?:[_-]2)?$|use_flash$|padding[_-]free$", re.IGNORECASE)
 FLASH_WORD, NAMES_KERNEL = re.compile(r"[\"']flash_?att"), re.compile(r"\bflash_attn_\w*func\b")
 NAMES_FLASH = re.compile(r"flash|\bfa[23]\b", re.IGNORECASE)
 NO_EFFECT = "defaults of settings that no code reads, or that every command sets"

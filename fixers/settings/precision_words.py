@@ -34,7 +34,7 @@ LIKE_BF16 = re.compile(r"(?!no_|disable_|.*downcast)(?:.*[._])?(?:bf16|bfloat16)
 LIKE_FP16 = re.compile(r"(?:.*[._])?(?:fp16|float16)(?:_\w+)?")
 IS_TF32 = re.compile(r"(?:.*[._-])?tf32")
 ATTENTION = re.compile(r"(?:.*[._-])?_?attn_impl(?:ementation)?")
-FLASH_SWITCH = re.compile(r"(?:.*[._-])?(?:use_flash_attn|use_flash_attention(?:_2)?|flash_attention|flash_attn)")
+FLASH_SWITCH = re.compile(r"(?:.*[._-])?(?:use_flash(?:_attn|_attention(?:_2)?)?|flash_attention|flash_attn)")
 NO_FLASH_SWITCH = re.compile(r"(?:.*[._-])?(?:disable|no)_flash_(?:attn|attention)_?2?")
 FLASH_VALUE = re.compile(
     r"flash_attention_[23]|flash_attention|flash_attn(?:_[23])?|fa[23]|kernels-community/[\w.-]*flash[\w.-]*"

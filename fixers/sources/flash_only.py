@@ -12,10 +12,11 @@ from fixers.sources.lines import holds, holds_any, lines_with
 from fixers.sources.names import COMPREHENSIONS, FUNCTIONS, Scope
 from fixers.sources.python import PythonSource
 
-SWITCH = re.compile(r"(?:use_)?flash_?att(?:ention|n)(?:_2)?$")
+SWITCH = re.compile(r"(?:use_)?flash_?att(?:ention|n)(?:_2)?$|use_flash$")
+NAMES_OF_SWITCHES = (b"flash_att", b"use_flash")
 CHOOSES = re.compile(rb"\bif\b[^\n]*(?:flash|fused|fa2?\b)", re.IGNORECASE)
 LAYER = re.compile(r"\w+(?:Decoder|Encoder)Layer$")
-NAMES_SWITCH = re.compile(rb"""(?<![\w"'])(?:use_)?flash_?att(?:ention|n)(?:_2)?[ ]*(?:[=:,)]|\n)""")
+NAMES_SWITCH = re.compile(rb"""(?<![\w"'])(?:(?:use_)?flash_?att(?:ention|n)(?:_2)?|use_flash)[ ]*(?:[=:,)]|\n)""")
 IMPORTS_LAYER = re.compile(rb"^[ \t]*from[ ]+transformers\b[^\n]*(?:\([^()]*)?(?:Decoder|Encoder)Layer\b", re.MULTILINE)
 EXPANDS_MASK = re.compile(
     rb"4d|create_\w*mask|update_causal_mask|extended_attention_mask|expand_mask|prepare_\w*_mask|invert_attention_mask"
@@ -68,8 +69,8 @@ class FlashOnly:
 
 def may_contain_flash_only(data: bytes) -> bool:
     """Return True if the file may contain code that fails without FlashAttention, by a text search."""
-    if holds_any(data, (b"flash_att",)):
-        lines = lines_with(data, (b"flash_att",))
+    if holds_any(data, NAMES_OF_SWITCHES):
+        lines = lines_with(data, NAMES_OF_SWITCHES)
         if NAMES_SWITCH.search(lines + b"\n") and CHOOSES.search(data):
             return True
     if SETS_CAUSAL.search(lines_with(data, (b"is_causal",))) or _patches_flash(data):
