@@ -6,9 +6,10 @@ The module of a fixer is imported on first use.
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Literal, cast
+
+from remote.protocol.dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from fixers.frame.site import Fixer

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Any, Protocol, TypeVar
 
 from remote.errors import Garbled
+from remote.protocol.dataclass import dataclass
 from remote.protocol.frames import BadFrame, parse_value
 from remote.protocol.hidden import message_line, without_hidden
 from remote.protocol.text import first_line

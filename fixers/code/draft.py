@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from fixers.frame.change import SkippedPlace
 from fixers.frame.findings import error
 from fixers.frame.source_fixer import Rewrite
 from fixers.sources.python import Located, PythonSource
 from fixers.sources.splice import Edit
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import Finding, Severity
 
 

@@ -56,7 +56,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fixers.code.draft import Draft
 from fixers.code.float32_need import adapters_are_float32, imported_of, needs_float32
@@ -81,6 +81,7 @@ from fixers.sources.training_setup import (
     is_library_trainer,
 )
 from remote.policy.precision import BF16_FROM
+from remote.protocol.dataclass import dataclass
 
 name = "trainable-fp32"
 safety = "safe"

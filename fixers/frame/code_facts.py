@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from fixers.frame.code_traits import Traits, merge_traits, traits_of, traits_of_text
 from fixers.frame.config_keys import ENTRY, keys_of
@@ -22,6 +22,7 @@ from fixers.sources.readers.find import find_fields, find_readers, is_test, may_
 from fixers.sources.readers.reader import Float16WhenOff
 from fixers.sources.trainer_names import ARGUMENTS, TRL_ARGUMENTS
 from fixers.sources.unparsable import Unparsable
+from remote.protocol.dataclass import dataclass, field
 
 RENAMED = tuple(key.encode() for key in (*ARGUMENTS, *TRL_ARGUMENTS))
 NAMES = frozenset(RENAMED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from posixpath import basename, dirname
 from typing import Any
 
@@ -22,6 +22,7 @@ from fixers.sources.readers.reader import Float16WhenOff, Overwritten, Unscaled
 from fixers.sources.sharded_gradients import options_of_gradients
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
+from remote.protocol.dataclass import dataclass
 
 CHOSEN = rb"""attn_implementation["'\]]*[ ]*[=:](?![ ]*["'](?:eager|sdpa))"""
 FLASH_WORDS = (b"flash_att", b"attn_implementation", b"kernels-community/")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from fixers.sources.lines import lines_with
+from remote.protocol.dataclass import dataclass
 
 BF16, FP16 = b"bf16", b"fp16"
 KEY = rb"(\w*bf16\w*)"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from fixers.frame.change import FileChange, Plan
 from fixers.frame.site import Tree
+from remote.protocol.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from posixpath import basename, splitext
 from typing import Any
 
@@ -13,6 +13,7 @@ from fixers.sources.float16_refusals import line_that_refuses
 from fixers.sources.lines import LinePattern, holds, holds_any, line_spans
 from fixers.sources.python_text import map_python
 from fixers.sources.unparsable import Unparsable
+from remote.protocol.dataclass import dataclass
 
 FROM = re.compile(rb"[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\((?>(?:[^()#]|#[^\n]*)*)\)|[^\n#;]*)")
 IMPORT = re.compile(rb"[ \t]*import[ \t]+([\w. \t,]+)")

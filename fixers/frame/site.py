@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from fixers.frame.change import Plan
 from remote.host import Host
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.machine import Gpu
 from remote.protocol.survey import Survey

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from fixers.frame.change import SkippedPlace
 from fixers.frame.target import Target
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
+from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding
 
 NO_BFLOAT16 = "no bfloat16 on this card"

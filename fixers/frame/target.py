@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from fixers.frame.code_facts import CodeFacts
 from fixers.frame.pins import installed_in, nearest_pins
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.machine import Gpu
 
 

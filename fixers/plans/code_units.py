@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from fixers.plans.composed_names import Composed, composed_in
 from fixers.plans.neutral_changes import FUNCTIONS, WRAPS
 from fixers.plans.uncalled import CALLED_BY_NAME, KINDS
 from fixers.sources.expressions import tail_of
+from remote.protocol.dataclass import dataclass
 
 PLAIN = re.compile(
     r"\bdataclass|total_ordering|runtime_checkable|docstring|\bunique\b|\bproperty\b|\.setter\b|overload"

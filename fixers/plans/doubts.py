@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 
 from fixers.frame.change import FileChange
 from fixers.plans.neutral_changes import is_neutral, is_unneeded
 from fixers.plans.programs import Program
+from remote.protocol.dataclass import dataclass, field
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 from fixers.frame.code_facts import NO_FACTS, CodeFacts, judge_source, reads_settings
@@ -16,6 +15,7 @@ from fixers.plans.in_processes import in_processes
 from fixers.plans.plan_cache import Digested, PlanCache, code_digest, sparse
 from fixers.registry import source_fixers
 from fixers.sources.copied_libraries import library_copies
+from remote.protocol.dataclass import dataclass
 from remote.protocol.tokenizer_files import LFS_POINTER
 from remote.protocol.values import decode
 

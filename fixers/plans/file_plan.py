@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fixers.frame.change import FileChange, HostChange, Plan, SkippedPlace
 from fixers.frame.findings import error, warning
@@ -20,6 +20,7 @@ from fixers.sources.option_defaults import UNUSED_DEFAULT
 from fixers.sources.source import Source
 from fixers.sources.splice import EditRefused, line_of, splice
 from fixers.sources.unparsable import Unparsable
+from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding
 from remote.protocol.tokenizer_files import LFS_POINTER
 

@@ -10,7 +10,6 @@ import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 
 from fixers.frame.change import FileChange
@@ -30,6 +29,7 @@ from fixers.settings.known_formats import is_known_format
 from fixers.sources.commands import reads_commands
 from fixers.sources.launched import is_document
 from fixers.sources.python import PythonSource
+from remote.protocol.dataclass import dataclass
 
 FIXERS = ("bf16-to-fp16", "attention-to-sdpa")
 """The fixers whose edits are left in these functions."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from fixers.frame.change import FileChange, SkippedPlace
 from fixers.frame.findings import warning
@@ -17,6 +16,7 @@ from fixers.sources.commands import reads_commands
 from fixers.sources.launched import Launched, is_document, scripts_of
 from fixers.sources.notebook_commands import is_notebook
 from fixers.sources.splice import line_of
+from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding
 
 PROBE = "bf16-probe"

@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from fixers.frame.change import FileChange, Plan
@@ -15,6 +15,7 @@ from fixers.frame.findings import warning
 from remote.errors import Busy, FixRefused
 from remote.project.digests import read_json
 from remote.project.records_folder import RECORDS_FOLDER, exclude_from_git, open_lock, refuse_links
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import Finding
 from remote.protocol.parts import write_beside
 from remote.protocol.regular import open_regular

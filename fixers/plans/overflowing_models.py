@@ -9,7 +9,6 @@ import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 from fixers.frame.change import FileChange, SkippedPlace
@@ -22,6 +21,7 @@ from fixers.sources.expressions import tail_of
 from fixers.sources.lines import holds, holds_any
 from fixers.sources.python import TREES
 from fixers.sources.unparsable import Unparsable
+from remote.protocol.dataclass import dataclass, field
 
 OVERFLOWS = "{where} loads a model of the family {family}, whose activations overflow in float16"
 LEFT = "code that loads models whose activations overflow in float16"

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -18,6 +18,7 @@ from fixers.plans.file_plan import FileOutcome
 from remote.project.digests import MAX_JSON, parse_record
 from remote.project.records_folder import RECORDS_FOLDER, exclude_from_git, find_link
 from remote.project.user_folder import is_signed, sign
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import Finding
 from remote.protocol.parts import replacing
 from remote.protocol.regular import read_regular

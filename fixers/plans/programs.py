@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from posixpath import basename, dirname, join, normpath, splitext
 
 from fixers.frame.modules import Module
 from fixers.sources.lines import lines_with
 from fixers.sources.module_files import ModuleIndex
+from remote.protocol.dataclass import dataclass
 
 PATH = re.compile(rb"[\w./-]+")
 SCRIPT = re.compile(rb".+\.py\b")

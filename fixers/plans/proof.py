@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from fixers.frame.change import SkippedPlace
 from fixers.frame.findings import warning
 from fixers.plans.doubts import Doubt
 from fixers.plans.rejected_commands import REJECTED
 from fixers.sources.commands import reads_commands
+from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding
 
 CHECK = "bf16-to-fp16"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 from fixers.code.bf16_forms.loads import WHY_NO_DTYPE
@@ -44,6 +44,7 @@ from fixers.sources.flash_requirements import REQUIRED_IF
 from fixers.sources.launched import scripts_of
 from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
+from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding, Severity
 
 HARMLESS = (WHY_NO_DTYPE, ASSERTS)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from posixpath import commonprefix, dirname, splitext
 
@@ -20,6 +19,7 @@ from fixers.plans.programs import Program
 from fixers.sources.python import TREES
 from fixers.sources.syntax import parse_python
 from fixers.sources.unparsable import Unparsable
+from remote.protocol.dataclass import dataclass, field
 
 PLAIN_BASES = frozenset({"object", "ABC", "Protocol", "Generic", "Enum", "NamedTuple", "TypedDict", "Exception"})
 Key = tuple[str, str, str]

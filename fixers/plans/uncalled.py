@@ -10,7 +10,6 @@ import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from posixpath import basename, splitext
 from typing import NamedTuple
 
@@ -27,6 +26,7 @@ from fixers.sources.source import Source
 from fixers.sources.splice import line_of
 from fixers.sources.syntax import parse_python
 from fixers.sources.unparsable import Unparsable
+from remote.protocol.dataclass import dataclass, field
 
 NOT_CALLED = "functions that nothing in the project calls"
 KINDS = frozenset({"staticmethod", "classmethod", "property"})

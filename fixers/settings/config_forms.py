@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 from fixers.frame.code_facts import CodeFacts
 from fixers.frame.source_fixer import NO_BFLOAT16
@@ -41,6 +40,7 @@ from fixers.sources.nodes import TABLE, Mapping, Node, Scalar, Sequence
 from fixers.sources.readers.consumers import BF16Value, Spelling
 from fixers.sources.readers.reader import Float16WhenOff, option_name
 from fixers.sources.splice import newline_of
+from remote.protocol.dataclass import dataclass, field
 
 FP16_BLOCK = (
     ("loss_scale", "0"),

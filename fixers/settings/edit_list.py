@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from fixers.frame.findings import error, warning
 from fixers.frame.source_fixer import Rewrite
 from fixers.sources.splice import Edit, line_of
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import Finding
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from fixers.frame.code_facts import CodeFacts
 from fixers.frame.source_fixer import NO_BFLOAT16
@@ -45,6 +44,7 @@ from fixers.sources.readers.reader import option_name
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import Command, Script, Word
+from remote.protocol.dataclass import dataclass, field
 
 NOT_LAUNCHES = {"echo", "printf", "grep", "egrep", "rg", "test", "[", "[[", "git", "pip", "conda", "sed", "awk", "case"}
 KEYWORDS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "sudo", "exec"}

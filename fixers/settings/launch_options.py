@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from posixpath import basename
 
@@ -18,6 +17,7 @@ from fixers.settings.precision_words import (
     option,
 )
 from fixers.sources.words import Command, Word
+from remote.protocol.dataclass import dataclass
 
 OVERRIDE = re.compile(r"(\+{0,2}|--)([\w.-]+)=(.*)", re.DOTALL)
 SWITCHES = (LIKE_BF16, LIKE_FP16, IS_TF32, FLASH_SWITCH, NO_FLASH_SWITCH)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from fixers.settings.text_arguments import holds_arguments
 from fixers.sources import nodes
@@ -12,6 +11,7 @@ from fixers.sources.config_commands import TEXT_KEYS
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import Assignment, Command, Script, Word
+from remote.protocol.dataclass import dataclass
 
 NUL = b"\0"
 

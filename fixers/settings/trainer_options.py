@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
@@ -20,6 +19,7 @@ from fixers.sources.source import Source
 from fixers.sources.trainer_names import ARGUMENTS, Removed, Renamed
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import Command, Word
+from remote.protocol.dataclass import dataclass
 
 OPTIONS = tuple(name.encode() for key in ARGUMENTS for name in dict.fromkeys((key, key.replace("_", "-"))))
 OPTION = re.compile(r"--([A-Za-z][\w-]*)(?:=.*)?", re.DOTALL)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from fixers.frame.site import Tree
 from fixers.sources.syntax import parse_python
+from remote.protocol.dataclass import dataclass
 
 PACKAGES = ("soundfile", "librosa", "torchaudio", "torchcodec")
 NEEDLES = (*(package.encode() for package in PACKAGES), b"datasets")

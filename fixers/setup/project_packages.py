@@ -7,11 +7,11 @@ import posixpath
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from fixers.frame.site import Tree
 from fixers.sources.toml_text import parse_toml
+from remote.protocol.dataclass import dataclass
 
 REQUIREMENTS = "requirements.txt"
 PYPROJECT = "pyproject.toml"

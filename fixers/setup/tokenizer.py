@@ -32,7 +32,6 @@ import json
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fixers.frame.change import FileChange, HostChange, Plan
@@ -43,6 +42,7 @@ from fixers.setup.host_hub import HostHub, hub_request
 from fixers.setup.laptop_hub import HubUnavailable, fetch_on_laptop, tree_on_laptop
 from fixers.setup.tokenizer_judgement import NAME, UPGRADE, FaultyFile, good_copy, judge_files
 from remote.host import read_field
+from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding
 from remote.protocol.tokenizer_files import (
     MAIN,

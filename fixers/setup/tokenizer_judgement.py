@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from fixers.frame.findings import error, warning
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 from remote.protocol.tokenizer_files import PAIRED_MERGES_FROM, TokenizerFile, version_of

@@ -8,8 +8,8 @@ in issue 182250; 2.8 is assumed to equal 2.9). Drivers: NVIDIA, CUDA Compatibili
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from remote.protocol.dataclass import dataclass
 from remote.protocol.text import whole_number
 
 Capability = tuple[int, int]

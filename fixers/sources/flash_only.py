@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from fixers.sources.expressions import tail_of
 from fixers.sources.lines import holds, holds_any, lines_with
 from fixers.sources.names import COMPREHENSIONS, FUNCTIONS, Scope
 from fixers.sources.python import PythonSource
+from remote.protocol.dataclass import dataclass
 
 SWITCH = re.compile(r"(?:use_)?flash_?att(?:ention|n)(?:_2)?$|use_flash$")
 NAMES_OF_SWITCHES = (b"flash_att", b"use_flash")

@@ -6,13 +6,14 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fixers.sources.adapters import loads_adapter
 from fixers.sources.expressions import tail_of, values_of, written
 from fixers.sources.later_casts import is_trained
 from fixers.sources.names import FUNCTIONS, Scope
 from fixers.sources.python import PythonSource
+from remote.protocol.dataclass import dataclass
 
 KEEPS = frozenset({"to", "cuda", "cpu", "train", "eval", "requires_grad_", "compile", "get_peft_model", "DDP", "apply"})
 WRAPS_OR_UNWRAPS = {"DistributedDataParallel", "prepare_model", "unwrap_model", "extract_model_from_parallel"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from fixers.sources.autocast_blocks import autocast_around, is_off, is_under_autocast
 from fixers.sources.expressions import tail_of, values_of, written
@@ -13,6 +12,7 @@ from fixers.sources.names import FUNCTIONS
 from fixers.sources.optimized_models import makes_float32
 from fixers.sources.python import PythonSource
 from fixers.sources.training_setup import HALVES
+from remote.protocol.dataclass import dataclass
 
 WIDENS = frozenset({"float", "double", "long", "int", "bool", "item", "argmax", "tolist"})
 LOADS = frozenset({"from_pretrained", "from_config", "load_model", "pipeline"})

@@ -6,12 +6,12 @@ import re
 import warnings
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from fixers.sources.shell_words import PYTHON, scan_shell
 from fixers.sources.syntax import parse_python
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import Heredoc
+from remote.protocol.dataclass import dataclass
 
 WRITERS = frozenset({"cat", "tee"})
 EXPANDS = re.compile(rb"[$`\\]")

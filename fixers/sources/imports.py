@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from fixers.sources.python import PythonSource
 from fixers.sources.splice import Edit
+from remote.protocol.dataclass import dataclass
 
 
 @dataclass(frozen=True)

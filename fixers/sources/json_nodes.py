@@ -10,12 +10,12 @@ import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import chain, count
 
 from fixers.sources.nodes import Mapping, Node, Scalar, Sequence, Span
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
+from remote.protocol.dataclass import dataclass, field
 
 MAX_DEPTH = 200
 MAX_VALUES = 500_000

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from posixpath import commonprefix, dirname, join, normpath, splitext
+
+from remote.protocol.dataclass import dataclass
 
 DOCUMENTS = (".md", ".rst", ".markdown")
 CONTINUED = re.compile(rb"\\[ \t]*\r?\n")

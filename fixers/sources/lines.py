@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import accumulate
 from typing import NamedTuple
+
+from remote.protocol.dataclass import dataclass
 
 CHUNK = 2**20
 LONGEST_WORD = 2**10

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from fixers.sources.python import PythonSource
 from fixers.sources.training_setup import casts_to_half
+from remote.protocol.dataclass import dataclass
 
 BOTH = frozenset(
     {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss", "soft_margin_loss"}

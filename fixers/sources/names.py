@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TypeVar, cast
+
+from remote.protocol.dataclass import dataclass, field
 
 Node = TypeVar("Node", bound=ast.AST)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from remote.protocol.dataclass import dataclass
 
 TABLE = "table"
 """The tag of mappings in TOML and INI. In these files, a block cannot be inserted after another block."""

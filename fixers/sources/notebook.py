@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 
 from fixers.sources.json_nodes import JsonString, json_string, read_json
 from fixers.sources.nodes import Mapping, Sequence
 from fixers.sources.unparsable import Unparsable
+from remote.protocol.dataclass import dataclass
 
 LINE_MAGIC = re.compile(r"^([ \t]*)(?:[%!?]|[\w.\[\], ]+=[ \t]*[!%])|^[ \t]*[\w.]+\?{1,2}[ \t]*$")
 LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from fixers.sources.expressions import tail_of, written
 from fixers.sources.python import PythonSource
 from fixers.sources.training_setup import block_of, consumers_of, function_of
+from remote.protocol.dataclass import dataclass
 
 CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_"})
 LARGE = 64

@@ -8,7 +8,6 @@ import re
 import tokenize
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import lru_cache
 
 from fixers.sources.commands import is_shell
@@ -17,6 +16,7 @@ from fixers.sources.notebook import NotebookMap, code_cells, masked
 from fixers.sources.splice import line_of
 from fixers.sources.syntax import Oversized, parse_python
 from fixers.sources.unparsable import Unparsable
+from remote.protocol.dataclass import dataclass
 
 BOM = b"\xef\xbb\xbf"
 LINE_END = re.compile(rb"\r\n|\r|\n")

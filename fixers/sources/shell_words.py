@@ -8,11 +8,11 @@ character per byte.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import CONTINUED, Assignment, Command, Heredoc, Script, Word
+from remote.protocol.dataclass import dataclass, field
 
 BLANK = re.compile(r"(?:[ \t]|\\\r?\n)+")
 PLAIN = re.compile(r"[^\s\\'\"`$;&|<>()#]+|#")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from fixers.sources.python import TREES, PythonSource
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
+from remote.protocol.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import tomllib
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from typing import Any
 
 from fixers.sources.nodes import TABLE, Mapping, Node, Scalar, Sequence, Span
 from fixers.sources.splice import line_of
 from fixers.sources.toml_text import parse_toml
 from fixers.sources.unparsable import Unparsable
+from remote.protocol.dataclass import dataclass, field
 
 BOM = b"\xef\xbb\xbf"
 BLANK = re.compile(rb"(?:[ \t\r\n]+|#[^\r\n]*)*")

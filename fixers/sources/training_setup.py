@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from fixers.sources.expressions import assigned_before, is_path, tail_of, written
 from fixers.sources.names import FUNCTIONS
 from fixers.sources.optimized_models import are_float32, models_of_factory, named_owners
 from fixers.sources.python import PythonSource
+from remote.protocol.dataclass import dataclass
 
 OPTIMIZERS = re.compile(
     r"(?:Paged)?(?:Adam|AdamW|Adamax|NAdam|RAdam|SGD|Adagrad|Adadelta|RMSprop|Rprop|Lion|Adafactor|LAMB|Lamb|FusedAdam)"

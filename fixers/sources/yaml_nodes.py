@@ -8,7 +8,6 @@ values.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
@@ -22,6 +21,7 @@ from fixers.sources.nodes import Sequence as Sequence
 from fixers.sources.nodes import Span as Span
 from fixers.sources.nodes import find as find
 from fixers.sources.nodes import walk as walk
+from remote.protocol.dataclass import dataclass, field
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 CORE_TAG = "tag:yaml.org,2002:"

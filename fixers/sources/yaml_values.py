@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from fixers.sources.yaml_nodes import (
@@ -20,6 +19,7 @@ from fixers.sources.yaml_nodes import (
     YamlProblem,
     walk,
 )
+from remote.protocol.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -28,6 +27,7 @@ from pipeline.stages.train import commands_for, diagnose_output, interrupted_res
 from remote.errors import Garbled
 from remote.host import Host
 from remote.operations.jobs import adopt_if_orphaned, start_job
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.evaluation import ANSWERS, RESULT, EvaluationResult
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fixers.frame.change import Plan
 from fixers.plans.diff import render_diff
@@ -22,6 +22,7 @@ from pipeline.stages.order import STAGES
 from pipeline.stages.stage import Context, StageStatus, judge_status
 from pipeline.stages.sync import data_report
 from pipeline.stages.train import Train
+from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Report
 from remote.protocol.jobs import JobState, RunSurvey
 from remote.sync.agreed import fetch_host_manifest, known_host_manifest

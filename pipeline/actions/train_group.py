@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from pipeline.actions.session import refresh_view
@@ -26,6 +26,7 @@ from pipeline.stages.new_run import has_other_inputs
 from pipeline.stages.stage import Context
 from remote.errors import HalfstepError, RemoteFault
 from remote.operations.jobs import prepare_resume, start_job, stop_job
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report
 from remote.protocol.jobs import JobNews, JobState

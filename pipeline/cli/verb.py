@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import click
+
+from remote.protocol.dataclass import dataclass
 
 RUN, WATCH, RESULTS, SET_UP = GROUPS = ("Run", "Watch", "Results", "Set up")
 

@@ -6,9 +6,9 @@ import ast
 import posixpath
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from fixers.sources.syntax import parse_python
+from remote.protocol.dataclass import dataclass
 
 TRAINING_FILE_NAME = re.compile(r"train|fine_?-?tun", re.IGNORECASE)
 TRAINS = re.compile(r"^(run_?|do_?|pre_?)*(train|fine_?tune)(?!_?(test|val|load|data|set|dl))")

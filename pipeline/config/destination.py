@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from remote.errors import BadUsage
 from remote.link.address import Hop, judge_port, parse_hop
 from remote.link.ssh.config_words import ssh_words
+from remote.protocol.dataclass import dataclass
 
 COMMAND = "ssh "
 URL = "ssh://"

@@ -6,7 +6,6 @@ import shlex
 import stat
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from fixers.sources.yaml_nodes import Limits, Mapping, Node, YamlProblem, compos
 from fixers.sources.yaml_values import duplicates, plain
 from pipeline.config.overrides import Override, with_key
 from remote.errors import BadUsage
+from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding
 
 LIMITS = Limits(bytes=256 * 1024, depth=20, values=10_000)

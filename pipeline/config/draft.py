@@ -8,10 +8,10 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.config.candidates import Candidate, judge_script, module_of
+from remote.protocol.dataclass import dataclass, field
 
 COLLATOR = re.compile(r"collator[^/]*\.py$", re.IGNORECASE)
 TESTS = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|[^/]*_test\.py$|conftest\.py$)")

@@ -6,7 +6,6 @@ import difflib
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config.destination import is_destination
@@ -15,6 +14,7 @@ from remote.errors import BadUsage
 from remote.link.address import HOST, LOCAL
 from remote.link.ssh.aliases import is_alias, list_aliases
 from remote.project.records_folder import RECORDS_FOLDER
+from remote.protocol.dataclass import dataclass
 from remote.protocol.shell import shell_command
 
 DATA_NAMES = ("data", "dataset", "datasets", "corpus", "audio", "wavs")

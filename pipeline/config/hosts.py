@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from pipeline.config.problems import validate
 from pipeline.config.secret_values import check_environment, check_names, check_texts
 from remote.link.address import LOCAL
 from remote.policy.cards import UnknownCard, parse_card
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import Finding
 
 

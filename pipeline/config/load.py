@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from pipeline.config.overrides import parse_override
 from pipeline.config.placeholders import check_placeholders, fill_command, settings_named
 from pipeline.config.problems import validate
 from pipeline.config.shipped import shipped_configs
+from remote.protocol.dataclass import dataclass, field
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fixers.sources.yaml_nodes import YamlProblem, compose
 from fixers.sources.yaml_values import plain
 from pipeline.config.model import RunConfig
 from remote.errors import BadUsage
+from remote.protocol.dataclass import dataclass
 
 HOST_PREFIX = "host."
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
 from pipeline.diagnosis.needles import needles_of
+from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Severity
 
 FILE = Path(__file__).with_name("catalog.json")

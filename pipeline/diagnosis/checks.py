@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from remote.protocol.dataclass import dataclass
 
 FILE = Path(__file__).with_name("checks.json")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.diagnosis.catalog import find_entry, load_catalog
 from pipeline.diagnosis.checks import find_check, load_checks
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import Finding, Severity
 
 MOST_CURES = 2

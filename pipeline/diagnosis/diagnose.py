@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pipeline.diagnosis.catalog import Entry, identify, load_catalog
 from pipeline.diagnosis.frames import Frame, own_frame
@@ -12,6 +12,7 @@ from pipeline.diagnosis.lines import Line, following_line, parse_log, without_es
 from pipeline.diagnosis.survived import is_handled, is_quoted, last_finish
 from pipeline.diagnosis.unrecognised import first_unrecognised, message_at
 from pipeline.messages.masked import mask_tokens
+from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.hidden import without_hidden
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from pipeline.diagnosis.lines import Line
+from remote.protocol.dataclass import dataclass
 
 TRACEBACK = "Traceback (most recent call last):"
 FRAME = re.compile(r'^\s*File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,200}))?$')

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from remote.protocol.dataclass import dataclass
 
 RANK = re.compile(
     r"^\[(?:rank|default|trainer|Rank )\s*(\d{1,9})\]:?\s?|^\[(?:[\w.-]+):(\d{1,9})\]:\s?"

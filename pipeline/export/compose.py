@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from pipeline.records.layout import Records
 from pipeline.runs.view import data_name
 from remote.project.data import DataScan, judge_upload_names, scan_data
 from remote.project.scan import Scan, scan_project
+from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.quantities import size
 

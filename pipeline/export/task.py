@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from remote.protocol.dataclass import dataclass
 
 ARCHIVE = "project.tar.gz"
 DATA = "data.tar"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config.find import is_configured_host
@@ -21,6 +20,7 @@ from remote.host import Host
 from remote.link.prompter import Prompter
 from remote.operations.jobs import adopt_if_orphaned, take_survey
 from remote.project.identity import project_of
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.hidden import hide

@@ -8,13 +8,13 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from pipeline.config.host_model import HostConfig
 from remote.errors import HalfstepError
 from remote.host import Entry, Host
 from remote.link.address import LOCAL
+from remote.protocol.dataclass import dataclass
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.quantities import size
 from remote.protocol.text import one_line

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.messages.listener import Listener
 from pipeline.records.layout import safe_name
 from remote.errors import RemoteFault
 from remote.host import Host
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report
 from remote.protocol.jobs import Checkpoint, RunSurvey

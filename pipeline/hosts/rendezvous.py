@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from remote.host import Host
 from remote.operations.network import listening, new_token, unreachable_reason
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 from remote.protocol.rendezvous import OpenPort

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeGuard
 
 from fixers.sources.syntax import parse_python
+from remote.protocol.dataclass import dataclass
 
 HALF_NAMES = ("float16", "half")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from pipeline.judgements.calls import last_name
 from pipeline.judgements.path_literals import EXITS, PathReader, calls_of, literal_of, names_in, use_key
 from pipeline.judgements.path_text import path_in
+from remote.protocol.dataclass import dataclass, field
 
 READS = frozenset(
     {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import tail_of, written
@@ -12,6 +11,7 @@ from fixers.sources.modules import Modules
 from fixers.sources.optimized_models import makes_float32
 from fixers.sources.options import DTYPES, entries_of, name_of_entry
 from fixers.sources.python import PythonSource
+from remote.protocol.dataclass import dataclass
 
 HALVES = ("torch.float16", "torch.half")
 HALF_WORDS = ("float16", "torch.float16", "fp16", "half")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from fixers.setup.trainer_packages import requirements_for
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report
 from remote.protocol.layout import OTHER_WORKDIR, WORKDIR_OF_VOLUME

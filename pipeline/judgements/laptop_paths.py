@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass
 
 from pipeline.judgements.path_text import is_in_home_folder, is_windows
 from pipeline.judgements.path_uses import PathUse
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 

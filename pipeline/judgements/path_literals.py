@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pipeline.judgements.calls import last_name
 from pipeline.judgements.path_text import path_in
+from remote.protocol.dataclass import dataclass
 
 GUARDS = frozenset({"exists", "isfile", "isdir", "is_file", "is_dir", "access", "lexists"})
 NOT_OPENED = frozenset(

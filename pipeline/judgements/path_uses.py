@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from pipeline.judgements.certain_reads import CertainReads, certain_reads
 from pipeline.judgements.path_literals import PathReader, StartSettings
+from remote.protocol.dataclass import dataclass
 
 
 @dataclass(frozen=True)

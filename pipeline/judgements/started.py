@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from fixers.frame.site import Tree
 from fixers.sources.commands import is_shell
@@ -19,6 +19,7 @@ from fixers.sources.words import Command
 from pipeline.judgements.path_literals import StartSettings, option_name
 from pipeline.judgements.path_text import path_in
 from pipeline.judgements.path_uses import PathUse, paths_in_python
+from remote.protocol.dataclass import dataclass, field
 
 MOST_FILES = 400
 TESTS = frozenset({"[", "[[", "test", "echo", "printf", "mkdir"})

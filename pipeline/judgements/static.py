@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from fixers.frame.site import Tree
 from pipeline.judgements.calls import (
@@ -24,6 +23,7 @@ from pipeline.judgements.calls import (
     parse_module,
 )
 from pipeline.judgements.half_weights import judge_half_weights
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.precision import Mode, PrecisionPlan

@@ -10,12 +10,12 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from remote.errors import BadUsage, Busy, DiskFull
 from remote.project.digests import parse_record
 from remote.project.records_folder import open_lock, refuse_links
+from remote.protocol.dataclass import dataclass
 from remote.protocol.parts import write_beside
 from remote.protocol.shell import shell_command
 

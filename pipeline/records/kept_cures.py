@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline.diagnosis.cures import MOST_CURES, Cure, named_cure
 from pipeline.records.inputs import digest
 from pipeline.records.signed import read_in_place, write_in_place
+from remote.protocol.dataclass import dataclass
 from remote.protocol.values import Malformed, decode, encode
 
 

@@ -18,7 +18,6 @@ import hashlib
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
 
@@ -26,6 +25,7 @@ from pipeline.config.schema import SCHEMAS
 from pipeline.records.files import write_atomic
 from remote.project.digests import read_json
 from remote.project.records_folder import RECORDS_FOLDER, refuse_link, refuse_links
+from remote.protocol.dataclass import dataclass
 from remote.protocol.regular import read_regular
 
 NOTE = "run.json"

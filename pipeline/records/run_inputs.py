@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pipeline.records.files import write_atomic
 from remote.project.digests import read_json
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.values import Malformed, decode, dumps
 
 RUN_INPUTS = "inputs.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from pipeline.records.files import RUN_NAME, locked
 from pipeline.records.layout import NOTE, Records, safe_name
 from pipeline.records.signed import parse_signed, write_record
 from remote.project.digests import count_values
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.evaluation import ANSWERS
 from remote.protocol.findings import Finding
 from remote.protocol.gauges import GpuUse

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.records.signed import NotOwn, read_in_place, write_in_place
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.values import decode, encode
 
 VERSION = 3

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from pipeline.report.curves import Curve, smooth, thin
 from pipeline.report.formatting import number, text
+from remote.protocol.dataclass import dataclass
 
 COLOURS = 6
 PIXELS_A_LETTER = 6

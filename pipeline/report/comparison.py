@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.records.run_inputs import RunInputs
@@ -15,6 +14,7 @@ from pipeline.report.model import RunReport
 from pipeline.report.page import curves_of, last_values, shown_loss
 from pipeline.report.panels import last_part
 from pipeline.report.scores import VALIDATION_LOSS, judge_scores
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.evaluation import ADAPTER, VARIANTS, Estimate
 from remote.protocol.loss import loss_text
 from remote.protocol.quantities import memory

@@ -9,10 +9,10 @@ import itertools
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
 
+from remote.protocol.dataclass import dataclass
 from remote.protocol.events import Scalar
 from remote.protocol.loss import LARGEST, mean_losses
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.records.signed import read_in_place, write_in_place
 from pipeline.report.model import CureRow, FixRow
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.proof import ProofReport
 from remote.protocol.values import Malformed, decode, encode
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 from enum import Enum
 
 from fixers.frame.change import FileChange, HostChange, Plan
 from pipeline.messages.outcome import StageOutcome
+from remote.protocol.dataclass import dataclass
 from remote.protocol.evaluation import EvaluationResult
 from remote.protocol.events import Scalar
 from remote.protocol.findings import Finding

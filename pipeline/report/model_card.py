@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pipeline.report.model import RunReport
+from remote.protocol.dataclass import dataclass
 from remote.protocol.evaluation import ADAPTER, EvaluationResult
 from remote.protocol.text import safe_text
 

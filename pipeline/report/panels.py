@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from pipeline.report.chart import COLOURS, Frame, Line, Scale, render_chart
 from pipeline.report.chart_data import chart_data
 from pipeline.report.curves import MEANS, Curve
 from pipeline.report.formatting import text
+from remote.protocol.dataclass import dataclass
 
 WIDE = Frame(width=980, height=270, left=56, right=92, x_ticks=10, y_ticks=5)
 MAX_MORE = 12

@@ -5,8 +5,7 @@ arXiv 2509.02915 (Ahn and Nam, 2025), table 3: Phi-4-multimodal-instruct, 2,500 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from remote.protocol.dataclass import dataclass
 from remote.protocol.evaluation import EvaluationResult
 
 SOURCE = "arXiv 2509.02915, table 3"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from pipeline.report.curves import Curve
 from pipeline.report.panels import is_bookkeeping, is_evaluation, last_part
+from remote.protocol.dataclass import dataclass
 from remote.protocol.evaluation import VARIANTS
 
 VALIDATION_LOSS = "validation loss"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pipeline.config.host_model import HostConfig, SlurmConfig
 from pipeline.config.model import RunConfig
+from remote.protocol.dataclass import dataclass
 
 OPTIONS = {
     "partition": "--partition",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -13,6 +12,7 @@ from pipeline.runs.launcher import LOOPBACK_ONLY, PYTHONS, nodes_of, process_cou
 from pipeline.runs.runtime import runtime_of
 from pipeline.runs.view import View, data_name
 from remote.policy.cards import memory_of
+from remote.protocol.dataclass import dataclass
 from remote.protocol.training import (
     AnswerSpec,
     DataSpec,

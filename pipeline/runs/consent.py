@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config.find import is_shipped_config
@@ -19,6 +18,7 @@ from remote.link.prompter import Prompter, confirms
 from remote.project.data import outside_of
 from remote.project.repository import find_repository, repository_at
 from remote.project.user_folder import user_file
+from remote.protocol.dataclass import dataclass
 from remote.protocol.shell import shell_command
 from remote.protocol.text import one_line
 

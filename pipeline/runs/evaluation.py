@@ -6,7 +6,7 @@ Pure.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 
 from pipeline.config.load import LoadedConfig
@@ -15,6 +15,7 @@ from pipeline.runs.backend import Backend
 from pipeline.runs.command import answer_spec
 from pipeline.runs.launcher import LOOPBACK_ONLY, on_one_host
 from remote.errors import BadUsage
+from remote.protocol.dataclass import dataclass
 from remote.protocol.evaluation import EvaluationSpec
 from remote.protocol.job_requests import StartRequest
 from remote.protocol.jobs import JobSpec

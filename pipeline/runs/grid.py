@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from pipeline.config.find import is_path
 from pipeline.config.overrides import HOST_PREFIX
 from remote.errors import BadUsage
+from remote.protocol.dataclass import dataclass
 
 MOST = 16
 """The maximum number of runs without `--yes`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +18,7 @@ from pipeline.messages.hints import override_arguments, selection_arguments
 from pipeline.runs.grid import Point
 from pipeline.runs.secrets import secret_values
 from remote.errors import BadUsage, HalfstepError
+from remote.protocol.dataclass import dataclass
 from remote.protocol.hidden import hide
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.config.hosts import LoadedHost
@@ -18,6 +18,7 @@ from pipeline.runs.group import Group
 from remote.policy.precision import judge_precision
 from remote.project.data import DataScan
 from remote.project.scan import Scan
+from remote.protocol.dataclass import dataclass
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.precision import PrecisionPlan
 from remote.protocol.survey import Survey

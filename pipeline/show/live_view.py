@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from textwrap import wrap
 
 from rich.console import Console, Group, RenderableType
@@ -16,6 +16,7 @@ from rich.text import Text
 from pipeline.show.plain import plain
 from pipeline.show.spark import WIDTH, sparkline
 from pipeline.show.training import clock, describe_age, describe_step, fold, gpu_lines, scale_parts, time_parts
+from remote.protocol.dataclass import dataclass
 from remote.protocol.jobs import JobNews, JobState, Progress
 from remote.protocol.loss import loss_text, mean_loss_text
 

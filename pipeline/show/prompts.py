@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from pipeline.show.screen import Screen
 from remote.link.prompter import Prompter
+from remote.protocol.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.judgements.job import ENDED_EARLY
@@ -14,6 +14,7 @@ from pipeline.records.inputs import digest
 from pipeline.records.stage_checkpoints import StageCheckpoints, checkpoint_now, read_checkpoints, write_checkpoints
 from pipeline.stages.stage import Context, Phase, Stage, StageResult, judge_status
 from remote.errors import HalfstepError, Interrupted
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity

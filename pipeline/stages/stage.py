@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -15,6 +14,7 @@ from pipeline.report.evidence import Evidence
 from pipeline.runs.view import View
 from remote.host import Host
 from remote.operations.jobs import start_job
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report
 from remote.protocol.job_requests import StartRequest

@@ -6,7 +6,7 @@ import codecs
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from pipeline.config.find import find_project
@@ -21,6 +21,7 @@ from pipeline.runs.secrets import hide_project_secrets
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import BadUsage
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from pipeline.hosts.connection import connected, survey_host
 from pipeline.show.screen import Screen
 from remote.errors import HalfstepError
 from remote.link.prompter import Prompter
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.layout import WORKDIR_OF_VOLUME
 from remote.protocol.survey import Survey
 

@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from pipeline.show.screen import Screen
 from pipeline.show.training import describe_step
 from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import HalfstepError
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.events import Scalar
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode

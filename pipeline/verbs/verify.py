@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pipeline.actions.preview import judge_without_proof, preview
 from pipeline.actions.proof import obstacle_to_proof, prove_in_scratch
@@ -25,6 +25,7 @@ from pipeline.show.screen import Screen
 from pipeline.show.wrapping import wrap_text
 from pipeline.stages.stage import Context, RunOptions
 from pipeline.stages.verify import describe_proof, diagnose_proof, try_card
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity

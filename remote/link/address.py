@@ -5,11 +5,11 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass
 
 from remote.errors import BadUsage
 from remote.link.container import Container
 from remote.link.hosts_file import listed_addresses
+from remote.protocol.dataclass import dataclass
 
 MAX_HOST_LENGTH = 253
 HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -18,6 +17,7 @@ from remote.link.answers import Accepted, read_events, read_result
 from remote.link.bootstrap import MAX_FIRST_REQUEST
 from remote.link.frame_reader import FrameReader
 from remote.link.streams import Starter
+from remote.protocol.dataclass import dataclass
 from remote.protocol.frames import MAX_CHUNK, BadFrame, FrameKind, pack, pack_json
 from remote.protocol.values import Verbatim
 

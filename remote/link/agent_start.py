@@ -8,7 +8,6 @@ import secrets
 import shlex
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from remote.errors import AgentEnded, ConnectionLost, Garbled, HalfstepError, HostUnfit, HungUp
 from remote.host import Json
@@ -18,6 +17,7 @@ from remote.link.container import no_container
 from remote.link.frame_reader import FrameReader
 from remote.link.pythons import find_python
 from remote.link.streams import LocalStarter, Starter
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.frames import BadFrame, hello, parse_json
 from remote.protocol.hidden import message_lines

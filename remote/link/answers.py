@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from math import inf
 
 from remote.errors import DeadlineExceeded, RemoteFault
@@ -11,6 +10,7 @@ from remote.host import Json
 from remote.link.frame_reader import FrameReader
 from remote.link.host_hints import hint_of_host
 from remote.link.streams import SLOWEST_BYTES_PER_S
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.frames import BadFrame, FrameKind, parse_json
 from remote.protocol.hidden import without_hidden

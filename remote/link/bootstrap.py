@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import zlib
-from dataclasses import dataclass
+
+from remote.protocol.dataclass import dataclass
 
 MAX_FIRST_REQUEST = 16 * 1024
 

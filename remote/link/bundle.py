@@ -12,12 +12,12 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from remote.project.user_folder import create_private
 from remote.protocol.byte_code import compile_module
+from remote.protocol.dataclass import dataclass
 from remote.protocol.regular import open_regular
 
 PACKAGE = Path(__file__).parent.parent

@@ -6,12 +6,12 @@ import hashlib
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from remote.errors import BadUsage, ContainerUnavailable
 from remote.link.streams import ProcessStream, Starter
+from remote.protocol.dataclass import dataclass
 from remote.protocol.layout import OTHER_WORKDIR, TRUST_OWNER
 
 IMAGE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/:@-]{0,254})|((~/|/)[^\0\n:,]{1,1000}\.sif)")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from remote.errors import ConnectionLost, DeadlineExceeded, HostUnfit
 from remote.link.bootstrap import PYTHON_FOLDERS, PYTHONS
 from remote.link.frame_reader import FrameReader
 from remote.link.streams import Starter
+from remote.protocol.dataclass import dataclass
 from remote.protocol.frames import hello
 from remote.protocol.hidden import message_lines
 from remote.protocol.text import file_lines, whole_number

@@ -6,7 +6,6 @@ import shlex
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 from remote.errors import AuthRefused, HalfstepError, HostKeyRefused, HostUnfit
@@ -17,6 +16,7 @@ from remote.link.prompter import Prompter
 from remote.link.reach import open_host
 from remote.link.ssh.route import ResolvedHop
 from remote.policy.cards import parse_card, requires_card
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import OTHER_WORKDIR, WORKDIR_OF_VOLUME
 from remote.protocol.quantities import memory, size

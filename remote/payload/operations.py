@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from typing import Dict, cast
 
 from remote.payload.request.call import Handler
+from remote.protocol.dataclass import dataclass
 
 
 @dataclass(frozen=True)

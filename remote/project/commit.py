@@ -8,11 +8,11 @@ import secrets
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
 from remote.project.repository import Repository, find_repository, own_environment
+from remote.protocol.dataclass import dataclass
 from remote.protocol.parts import replacing
 from remote.protocol.regular import read_regular
 

@@ -7,7 +7,6 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from remote.errors import SyncRefused
@@ -21,6 +20,7 @@ from remote.project.digests import (
 )
 from remote.project.scan import shown
 from remote.project.secrets import secret_by_name
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 from remote.project.automaton import FOLDERS, Glob
+from remote.protocol.dataclass import dataclass
 
 WILD = frozenset("*?[\\")
 MAX_PATTERN = 4096

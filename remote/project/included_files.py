@@ -6,12 +6,13 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from remote.project.ignore import Rules, byte_text, parse_rules, verdict_of
 from remote.project.repository import Repository, find_repository, repository_at
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.regular import open_regular
 
 ALWAYS_OUT = frozenset({".git", ".halfstep", "__pycache__"})

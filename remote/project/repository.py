@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
 from remote.project.git_index import read_index
+from remote.protocol.dataclass import dataclass
 
 SETTINGS = r"^(core\.(excludesfile|ignorecase)|extensions\.objectformat)$"
 NO_MATCH = 1

@@ -8,7 +8,7 @@ import posixpath
 import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from remote.errors import SyncRefused
@@ -24,6 +24,7 @@ from remote.project.identity import owner_of, project_of
 from remote.project.included_files import Walk, walk_project
 from remote.project.repository_findings import judge_repositories
 from remote.project.secrets import secret_by_name
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.quantities import count

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import Finding
 from remote.protocol.hidden import Identifier
 from remote.protocol.precision import PrecisionPlan

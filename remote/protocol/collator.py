@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Tuple
 
+from remote.protocol.dataclass import dataclass
 from remote.protocol.hidden import Identifier
 
 

@@ -6,11 +6,11 @@ Field numbers: tensorflow/core/util/event.proto, summary.proto, tensor.proto, te
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from itertools import islice
 from typing import Iterator, List, Optional, Tuple, Union
 
 from remote.protocol.crc32c import Buffer
+from remote.protocol.dataclass import dataclass
 from remote.protocol.hidden import without_hidden
 from remote.protocol.records import split_records
 

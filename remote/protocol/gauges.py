@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional, Tuple
+
+from remote.protocol.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Dict, Optional, Tuple
 
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.jobs import JobResult, JobSpec, JobState
 from remote.protocol.layout import RunId
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Dict, Optional, Tuple
 
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import CheckName
 from remote.protocol.gauges import Gauges
 from remote.protocol.hidden import Identifier, Message

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from typing import Annotated
+
+from remote.protocol.dataclass import dataclass
 
 PAYLOAD = "payload"
 PROJECTS = "projects"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Optional, Tuple
 
+from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding
 
 

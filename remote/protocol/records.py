@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass
 from enum import Enum
 from typing import BinaryIO, Iterator, Optional, Tuple
 
 from remote.protocol.crc32c import Buffer, masked_crc32c
+from remote.protocol.dataclass import dataclass
 
 HEADER = struct.Struct("<QI")
 LENGTH = struct.Struct("<Q")

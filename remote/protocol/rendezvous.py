@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from remote.protocol.dataclass import dataclass
 from remote.protocol.hidden import Identifier
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Dict, Tuple
+
+from remote.protocol.dataclass import dataclass, field
 
 SBATCH_OPTION = r"--?[A-Za-z][A-Za-z0-9-]*(=[^\n\r]*)?"
 """Matches an sbatch option. An option becomes a line of a batch script, so it must not contain a line break."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.hidden import Identifier
 from remote.protocol.jobs import RunSurvey
 from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.hidden import Identifier
 
 MAIN = "tokenizer.json"

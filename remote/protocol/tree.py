@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
 from typing import Any, Dict, Iterable, Optional, Tuple
 
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 from remote.protocol.hidden import Identifier

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from remote.errors import PullRefused
 from remote.host import Host, Json, decode_answer
+from remote.protocol.dataclass import dataclass
 from remote.protocol.events import Scalar, read_scalars
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.values import Malformed, Verbatim

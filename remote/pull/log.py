@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from remote.host import Host, Json, read_answer
+from remote.protocol.dataclass import dataclass
 from remote.protocol.hidden import Identifier
 from remote.protocol.layout import JobLayout, ProjectLayout
 from remote.pull.folder import Folder

@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from remote.errors import PullRefused
+from remote.protocol.dataclass import dataclass
 from remote.protocol.events import MARK
 from remote.protocol.layout import OUTPUT
 from remote.protocol.records import complete_prefix, read_records, scan_file

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from remote.errors import PullRefused
+from remote.protocol.dataclass import dataclass
 
 MAX_NAMES = 10_000
 MAX_DEPTH = 10

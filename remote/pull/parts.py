@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from remote.errors import DiskFull, PullRefused
 from remote.host import Host, Json
+from remote.protocol.dataclass import dataclass
 from remote.protocol.shell import shell_command
 from remote.pull.digests import sha256_of
 from remote.pull.folder import Folder

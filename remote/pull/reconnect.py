@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from remote.errors import CannotConnect, ConnectionLost, DeadlineExceeded, HalfstepError
 from remote.host import Host, Json
+from remote.protocol.dataclass import dataclass
 
 LOST = (ConnectionLost, DeadlineExceeded, CannotConnect)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 

@@ -6,10 +6,10 @@ A segment has the index of its file, its data, and a flag for a new start.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from remote.errors import HalfstepError, PullRefused
 from remote.host import Host, Json
+from remote.protocol.dataclass import dataclass
 from remote.protocol.records import MAX_RECORD, OVERHEAD
 from remote.protocol.segments import FRESH, SEGMENT
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.events import Scalar
 
 MAX_POINTS = 20_000

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 from remote.errors import PullRefused
 from remote.host import Host, Json, decode_answer
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.hidden import Identifier, Message
 from remote.protocol.records import Ending
 from remote.protocol.values import Malformed

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, field
 
 from remote.project.scan import Scan, shown
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report
 from remote.protocol.tree import FORCE_SYNC, Deviation, Manifest, Row, TreeSurvey, judge_deletion

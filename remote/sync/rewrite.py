@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from remote.errors import RemoteFault
 from remote.host import Host, read_field
 from remote.project.scan import Scan
 from remote.protocol.blocks import pack_blocks
+from remote.protocol.dataclass import dataclass
 from remote.protocol.tree import TreeSurvey
 from remote.sync.retry import error_of_fault
 from remote.sync.stream import pack_head

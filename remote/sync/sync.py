@@ -6,12 +6,13 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from remote.errors import RemoteFault, SyncRefused
 from remote.host import Host, Json, garbled, read_answer
 from remote.project.scan import IGNORE_HINT, Scan, scan_again, shown
 from remote.protocol.blocks import PACKERS
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import Report
 from remote.protocol.tree import Manifest, TreeReceived, TreeSurvey
 from remote.sync.agreed import cache_host_manifest, fetch_host_manifest, known_host_manifest

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -24,6 +23,7 @@ from fixers.sources.expressions import tail_of
 from fixers.sources.gates import NAMES_BF16, is_gated, names_bf16, names_bf16_in_pattern, tests_card
 from fixers.sources.python import PythonSource
 from fixers.sources.readers.displays import DECLARES, is_table_of_dtypes
+from remote.protocol.dataclass import dataclass
 
 HALVES = ("torch.float16", "torch.half")
 HALF_WORDS = ("fp16", "float16", "half", "16")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from fixers.code.bf16_forms.chosen_branches import in_selected_branch
 from fixers.code.draft import Draft
@@ -21,6 +20,7 @@ from fixers.sources.readers.comparisons import test_of, without_bool
 from fixers.sources.readers.consumers import Consumers
 from fixers.sources.readers.displays import is_table_of_dtypes
 from fixers.sources.readers.reader import Fields
+from remote.protocol.dataclass import dataclass
 
 COUNTERPARTS = {"bf16": "fp16", "bf16_full_eval": "fp16_full_eval"}
 FLAGS_EDITED = frozenset({*COUNTERPARTS, "tf32"})

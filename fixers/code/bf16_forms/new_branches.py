@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from fixers.settings.precision_words import COUNTERPARTS
 from fixers.sources.chosen_words import rewritten_literal
 from fixers.sources.python import PythonSource
 from fixers.sources.splice import newline_of
+from remote.protocol.dataclass import dataclass
 
 
 @dataclass(frozen=True)

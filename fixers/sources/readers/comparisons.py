@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.python import PythonSource
 from fixers.sources.readers.displays import DTYPE_ATTRIBUTES, display_of
 from fixers.sources.readers.reader import BF16_WORD, DTYPE, NUMBER
 from fixers.sources.readers.subjects import without_cast
+from remote.protocol.dataclass import dataclass
 
 
 @dataclass(frozen=True)

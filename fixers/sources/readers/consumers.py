@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fixers.sources.readers.reader import (
     ANY,
@@ -19,6 +19,7 @@ from fixers.sources.readers.reader import (
     Unscaled,
     same_option,
 )
+from remote.protocol.dataclass import dataclass
 
 PLAIN_BASES = frozenset(
     {"object", "BaseModel", "BaseSettings", "TypedDict", "NamedTuple", "Protocol", "ABC", "Generic"}

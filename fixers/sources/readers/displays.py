@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import tail_of
 from fixers.sources.python import PythonSource
 from fixers.sources.readers.reader import ANY, BF16_WORD, Reader, option_name
 from fixers.sources.readers.subjects import folds_case, owner_of, subject_of
+from remote.protocol.dataclass import dataclass
 
 DECLARES = ("add_argument", "add_option", "option", "Option", "Argument", "argument")
 CHOOSES = ("Choice", "Literal")

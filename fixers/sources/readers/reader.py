@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from remote.protocol.dataclass import dataclass
 
 ANY = "*"
 """The option name of a reader whose option is unknown, such as a parameter `name` or a table without lookups."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from paramiko.message import Message
+
+from remote.protocol.dataclass import dataclass
 
 EXT_INFO, INFO_REQUEST = 7, 60
 

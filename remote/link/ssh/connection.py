@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import fabric
@@ -26,6 +25,7 @@ from remote.link.ssh.route import ResolvedHop, Route
 from remote.link.ssh.sockets import Timeouts, leads_to_this_machine
 from remote.link.ssh.transport import EarlyRequest, SshTransport
 from remote.link.ssh.watchdog import Watchdog
+from remote.protocol.dataclass import dataclass
 
 CONNECTION_ERRORS = (paramiko.SSHException, EOFError, OSError)
 

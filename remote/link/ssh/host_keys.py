@@ -9,7 +9,6 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,6 +19,7 @@ from remote.link.ssh.known_hosts_command import OPTION, run_known_hosts_command
 from remote.link.ssh.revoked_keys import require_not_revoked
 from remote.link.ssh.route import ResolvedHop
 from remote.project.user_folder import create_private, user_file
+from remote.protocol.dataclass import dataclass
 from remote.protocol.regular import read_regular
 from remote.protocol.shell import shell_command
 

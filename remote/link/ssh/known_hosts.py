@@ -12,8 +12,8 @@ import fnmatch
 import hashlib
 import hmac
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from remote.protocol.dataclass import dataclass
 from remote.protocol.text import file_lines, line_fields
 
 REVOKED = "@revoked"

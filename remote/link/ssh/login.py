@@ -8,7 +8,6 @@ import shlex
 import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from remote.link.prompter import Prompter
 from remote.link.ssh.agent_keys import SIGN_TIMEOUT_S, AgentTimeout, open_agent, run_within
 from remote.link.ssh.route import ResolvedHop
 from remote.link.ssh.transport import SshTransport
+from remote.protocol.dataclass import dataclass
 from remote.protocol.regular import read_regular
 from remote.protocol.shell import shell_command
 from remote.protocol.text import one_line

@@ -6,11 +6,11 @@ import contextlib
 import socket
 import subprocess
 import time
-from dataclasses import dataclass
 
 from remote.errors import CannotConnect, NameUnknown
 from remote.link.address import canonical, is_this_machine
 from remote.link.ssh.route import ResolvedHop
+from remote.protocol.dataclass import dataclass
 
 
 @dataclass(frozen=True)

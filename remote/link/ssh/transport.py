@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import paramiko
 from paramiko.message import Message
@@ -14,6 +13,7 @@ from remote.link.ssh.announced_counts import judge_announced_count
 from remote.link.ssh.flow_control import FlowControl
 from remote.link.ssh.monitored_socket import MonitoredSocket
 from remote.link.ssh.preconnect import IDENTIFICATION
+from remote.protocol.dataclass import dataclass
 from remote.protocol.hidden import first_message_line
 
 # The window allows 80 MB/s at 50 ms. With a larger window, a server sends more than a home router can queue, and the

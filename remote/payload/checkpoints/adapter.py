@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 from typing import Tuple
 
 from remote.payload.checkpoints.files import step_of
 from remote.payload.checkpoints.published import BROKEN, signature
 from remote.payload.files.records import read_record, write_record
 from remote.payload.output.event_files import find_output_files
+from remote.protocol.dataclass import dataclass
 from remote.protocol.layout import RunLayout
 
 WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin", "model.safetensors")

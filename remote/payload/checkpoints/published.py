@@ -7,7 +7,6 @@ import os
 import secrets
 import shutil
 import time
-from dataclasses import dataclass, field
 from typing import Dict, Iterable, List, Optional
 
 from remote.payload.checkpoints.files import (
@@ -23,6 +22,7 @@ from remote.payload.checkpoints.files import (
 )
 from remote.payload.files.atomic import sync_folder
 from remote.payload.files.records import read_record, write_record
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.jobs import Checkpoint
 
 VERSION = 1

@@ -8,10 +8,10 @@ import os
 import secrets
 import threading
 import time
-from dataclasses import dataclass
 from typing import Optional
 
 from remote.payload.processes.identity import boot_id, is_alive, read_process
+from remote.protocol.dataclass import dataclass
 
 HEARTBEAT_S = 2.0
 STALE_AFTER_S = 8.0

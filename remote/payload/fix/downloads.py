@@ -6,11 +6,11 @@ import json
 import os
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence
 from urllib.parse import unquote, urlsplit
 
 from remote.payload.request.refusal import Refusal
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.shell import shell_command
 

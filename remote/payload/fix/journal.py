@@ -11,13 +11,13 @@ import dataclasses
 import hashlib
 import json
 import os
-from dataclasses import dataclass
 from typing import List, Optional, Tuple
 
 from remote.payload.files.atomic import sync_folder, write_atomic
 from remote.payload.request.refusal import Refusal
 from remote.payload.tree.rewrite import ORIGINALS
 from remote.payload.tree.state import Project, digest_of_file, read_manifest, write_manifest
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.tree import Manifest, Row
 from remote.protocol.values import decode, dumps

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
 from typing import Collection, Dict, Iterator, List, Sequence
 
 from remote.payload.tree.paths import check_path
+from remote.protocol.dataclass import dataclass, field
 
 BUILT_WITH_TORCH = ("flash-attn", "flash-attn-3", "mamba-ssm", "causal-conv1d")
 """Packages whose setup.py imports torch, which pip's isolated build environment lacks (flash-attention#358)."""

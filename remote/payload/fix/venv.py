@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from remote.payload.fix.downloads import PLANS_WITHOUT_DOWNLOADING, parse_report, reachable, require_room, sum_downloads
@@ -13,6 +13,7 @@ from remote.payload.fix.installing import PIP, run_command
 from remote.payload.fix.pip_output import PipOutput
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 
 PipVersion = Tuple[int, ...]

@@ -8,7 +8,6 @@ import os
 import statistics
 import threading
 import time
-from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
 
 from remote.payload.checkpoints.files import BrokenCheckpoint, list_names
@@ -17,6 +16,7 @@ from remote.payload.checkpoints.published import publish, signature, unpublished
 from remote.payload.files.records import write_record
 from remote.payload.jobs.gauge_recorder import GaugeRecorder
 from remote.payload.jobs.records import Flags
+from remote.protocol.dataclass import dataclass
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import JobLayout, RunLayout
 

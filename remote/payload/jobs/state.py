@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Optional, Tuple
 
 from remote.payload.files.lock import holder
@@ -15,6 +15,7 @@ from remote.payload.output.job_folder import newest_job, real_run
 from remote.payload.processes.identity import Process, boot_id, is_alive
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
+from remote.protocol.dataclass import dataclass
 from remote.protocol.gauges import Gauges
 from remote.protocol.jobs import (
     JobResult,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import signal
-from dataclasses import dataclass
 from typing import Optional, Tuple
 
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobResult, Progress
 

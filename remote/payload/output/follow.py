@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import time
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 from remote.payload.output.event_files import find_events, resolve
@@ -14,6 +13,7 @@ from remote.payload.output.file_watcher import FileWatcher, pause
 from remote.payload.output.job_folder import job_folder, run_root
 from remote.payload.output.logs import start_of_last_lines
 from remote.payload.request.call import HEARTBEAT_S, Call
+from remote.protocol.dataclass import dataclass
 from remote.protocol.events import ROOTS
 from remote.protocol.layout import RunLayout
 from remote.protocol.records import read_records

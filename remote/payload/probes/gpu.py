@@ -10,10 +10,11 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from remote.payload.processes.identity import read_environment
+from remote.protocol.dataclass import dataclass
 from remote.protocol.machine import NO_DRIVER, Driver, Gpu, GpuProcess
 
 DEADLINE_S = 10.0

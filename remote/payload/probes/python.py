@@ -8,11 +8,11 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Tuple
 
 from remote.payload.files.records import read_record, write_record
 from remote.payload.tree.state import Project, holds_synced_files
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.machine import Interpreter, Torch
 
 DEADLINE_S = 20.0

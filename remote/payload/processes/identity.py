@@ -7,8 +7,9 @@ import os
 import signal
 import subprocess
 import time
-from dataclasses import dataclass
 from typing import Dict, Iterable, List, Optional, Set, Tuple
+
+from remote.protocol.dataclass import dataclass
 
 HELPERS = (
     b"multiprocessing.spawn",

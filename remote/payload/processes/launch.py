@@ -12,10 +12,10 @@ import signal
 import socket
 import stat
 import sys
-from dataclasses import dataclass, field
 from typing import Callable, Dict, List, NoReturn, Sequence, Set
 
 from remote.payload.processes.variables import expand_variables
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import JobLayout, RunLayout
 

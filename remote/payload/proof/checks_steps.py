@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Dict, Iterator, List, Tuple
 
 from remote.payload.proof.evidence import Evidence, Result, error, passed, some, warning
 from remote.payload.proof.hooks.rules import adapter_is_idle, is_adapter
+from remote.protocol.dataclass import dataclass
 from remote.protocol.proof import NotChecked
 
 MOST_OF_A_RUN = 0.9

@@ -8,7 +8,6 @@ import json
 import math
 import os
 import re
-from dataclasses import dataclass
 from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Tuple, Union
 
 from remote.payload.proof.hooks.batch_report import BatchTables, EntropyTargets, LabelCounts, ValueTargets
@@ -16,6 +15,7 @@ from remote.payload.proof.hooks.report import DtypeCount, Flags, Misuse, RankRep
 from remote.payload.proof.hooks.rules import loss_is_lost
 from remote.payload.proof.hooks.step import Step
 from remote.payload.proof.pythons import Python
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.precision import PrecisionPlan

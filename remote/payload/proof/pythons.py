@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from remote.payload.processes.identity import Process, read_command, read_environment
 from remote.payload.proof.hooks.report import ProcessNote
+from remote.protocol.dataclass import dataclass
 from remote.protocol.values import decode
 
 NOTE = re.compile(r"python-\d+\.json")

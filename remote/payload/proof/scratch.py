@@ -7,11 +7,11 @@ import os
 import secrets
 import shutil
 import tempfile
-from dataclasses import dataclass
 from typing import Iterator, List
 
 from remote.payload.files.leftovers import new_owned_name, record_temporary_folder, remove, sweep_scratch
 from remote.payload.tree.materialise import materialise
+from remote.protocol.dataclass import dataclass
 from remote.protocol.layout import PROJECTS, ProjectLayout, RunLayout
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from dataclasses import dataclass
 from typing import Dict, FrozenSet, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+
+from remote.protocol.dataclass import dataclass
 
 WORDS = {
     "bfloat16": {"bf16", "bfloat16", "bf16-mixed", "bf16-true", "bf16_mixed", "bf16_true"},

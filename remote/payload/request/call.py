@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import select
 import time
-from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Callable, Dict, Iterator, Optional
 
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.frames import MAX_CHUNK, FrameKind, pack, pack_json, parse_json, read_frame
 
 HEARTBEAT_S = 5.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any, List, Optional, Tuple
 
 import torch
@@ -20,6 +19,7 @@ from remote.payload.training.fused_lora import fuse_lora
 from remote.payload.training.label_loss import use_label_loss
 from remote.payload.training.lora import adapter_source, embed_audio, lora_config
 from remote.payload.training.quantization import quantization_config
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.precision import PrecisionPlan
 from remote.protocol.training import FRESH, LoraSpec, ModelSpec

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict, Sequence, Tuple
 
 import torch
@@ -13,6 +12,7 @@ from remote.payload.training.features import Clip
 from remote.payload.training.label_loss import IGNORED, find_labels
 from remote.payload.training.samples import Sample
 from remote.payload.training.shared_prefix import is_shared, share_prefixes
+from remote.protocol.dataclass import dataclass
 
 SAMPLES = "samples"
 """The key in a batch for sample ids and token counts, which are not passed to the model."""

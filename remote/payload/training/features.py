@@ -6,11 +6,12 @@ import hashlib
 import json
 import os
 import tempfile
-from dataclasses import dataclass
 from typing import Any, Optional
 
 import numpy as np
 import torch
+
+from remote.protocol.dataclass import dataclass
 
 VERSION = 1
 

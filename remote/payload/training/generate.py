@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Sequence
 
 import torch
@@ -12,6 +11,7 @@ from remote.payload.training.answers import AnswerLog
 from remote.payload.training.base_model import BaseModel
 from remote.payload.training.collator import Collator
 from remote.payload.training.samples import Sample, SampleSet
+from remote.protocol.dataclass import dataclass
 from remote.protocol.training import TrainingSpec
 
 SPARE_TOKENS = 16

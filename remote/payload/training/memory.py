@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import weakref
-from dataclasses import dataclass
 from typing import Any, Dict, Iterator
 
 import torch
@@ -24,6 +23,7 @@ from remote.payload.training.base_model import (
 from remote.payload.training.fused_lora import fuse_lora
 from remote.payload.training.lora import adapter_config, check_modules, embed_audio, is_trained, trains_encoder
 from remote.payload.training.quantization import use_fake_nf4
+from remote.protocol.dataclass import dataclass
 from remote.protocol.precision import PrecisionPlan
 from remote.protocol.training import FRESH, LoraSpec
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Callable, List, Optional, Sequence
 
 from remote.payload.training.failure import TrainingFailed
@@ -11,6 +11,7 @@ from remote.payload.training.memory import Shape
 from remote.payload.training.micro_batches import TOKENS_OF_A_PASS
 from remote.payload.training.samples import Sample
 from remote.payload.training.shared_prefix import is_shared, row_length
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.training import LoopSpec, MemoryPlan
 

@@ -6,7 +6,6 @@ A smaller micro-batch has less padding, but each micro-batch reads all weights o
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 import torch
@@ -16,6 +15,7 @@ from remote.payload.training.collator import LABEL_POSITIONS, SAMPLES, Collator
 from remote.payload.training.features import Clip
 from remote.payload.training.label_loss import IGNORED
 from remote.payload.training.samples import Sample, SampleSet
+from remote.protocol.dataclass import dataclass
 from remote.protocol.training import MemoryPlan
 
 TOKENS_OF_A_PASS = {"cuda": 256, "cpu": 32}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass
 from typing import Callable, List, Sequence
 
 from remote.payload.training.audio import decode, judge_clip, resample
@@ -12,6 +11,7 @@ from remote.payload.training.base_model import BaseModel
 from remote.payload.training.failure import TrainingFailed
 from remote.payload.training.features import Clip, FeatureCache, extractor_settings
 from remote.payload.training.recordings import Recording
+from remote.protocol.dataclass import dataclass
 from remote.protocol.training import TrainingSpec
 
 SHOWN = 5

@@ -8,10 +8,10 @@ adapter fits an unmodified base model.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Dict, Optional, Tuple
 
 from remote.payload.training.recordings import Recording
+from remote.protocol.dataclass import dataclass
 from remote.protocol.evaluation import ASPECTS
 
 CONTROL = {"apa": "<|APA|>", "mdd": "<|MDD|>"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Tuple
 
 import datasets
 
 from remote.payload.training.failure import TrainingFailed
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.training import MESSAGES, DataSpec
 
 SPEECHOCEAN = "mispeech/speechocean762"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import List, Mapping, Optional, Sequence
 
 import torch
@@ -37,6 +37,7 @@ from remote.payload.training.tiny_models import tiny_model
 from remote.payload.training.trackers import FINISH_S, STOP_S, Tracker, close_trackers, name_run, start_trackers
 from remote.payload.training.trainer import AudioTrainer, training_arguments
 from remote.payload.training.validation import Validation
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import RunLayout
 from remote.protocol.precision import announce

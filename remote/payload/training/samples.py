@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from remote.payload.training.families.audio_model import AudioModel
 from remote.payload.training.features import Clip
 from remote.payload.training.recordings import Recording
 from remote.payload.training.tasks import example_of
+from remote.protocol.dataclass import dataclass
 from remote.protocol.training import FIRST, Template, task_of
 
 

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Dict, FrozenSet, Iterable, Optional, Sequence
 
 from remote.payload.training.metrics import edits, mispronounced, pearson, spearman
 from remote.payload.training.prompts import Transcript, parse_scores, parse_transcript
 from remote.payload.training.recordings import Recording
 from remote.payload.training.resampling import as_row, draw_counts, interval, pearson_of, ratio_of, spearman_of
+from remote.protocol.dataclass import dataclass
 from remote.protocol.evaluation import ASPECTS, Estimate
 
 Metrics = Dict[str, Estimate]

@@ -7,13 +7,13 @@ rows. Dropout of the adapter is drawn once for a shared prefix instead of once p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Dict, Iterator, List, Sequence, Tuple
 
 import torch
 
 from remote.payload.training.label_loss import IGNORED
 from remote.payload.training.samples import Sample
+from remote.protocol.dataclass import dataclass
 
 MOST_WORK = 0.8
 """Prefixes are shared if the shared row needs at most this fraction of the work of separate rows without padding."""

@@ -8,7 +8,7 @@ import logging
 import math
 import os
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Iterator, List, Optional
 
 import torch
@@ -25,6 +25,7 @@ from remote.payload.training.generate import Generator, autocast_of
 from remote.payload.training.label_loss import IGNORED
 from remote.payload.training.samples import SampleSet
 from remote.payload.training.saving import ADAPTER_RECORD, ADAPTER_WEIGHTS, export_adapter
+from remote.protocol.dataclass import dataclass
 from remote.protocol.evaluation import is_lower_better
 from remote.protocol.training import LOSS, TrainingSpec
 

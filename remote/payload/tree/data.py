@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from dataclasses import dataclass
 from typing import Any, Dict, List, Tuple
 
 from remote.payload.files.atomic import PART, sync_folder
@@ -18,6 +17,7 @@ from remote.payload.tree.paths import Folders, check_path
 from remote.payload.tree.state import Project
 from remote.payload.tree.stream import InputStream, check_space, checked_digest, disk_error, read_head
 from remote.payload.tree.survey import free_bytes
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.tree import DataSurvey
 from remote.protocol.values import encode

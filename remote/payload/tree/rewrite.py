@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 from remote.payload.files.atomic import write_atomic
@@ -17,6 +16,7 @@ from remote.payload.tree.paths import check_path
 from remote.payload.tree.state import Commit, Project, matches, read_state, read_stats
 from remote.payload.tree.stream import checked_digest, parse_contents, read_head, stage
 from remote.payload.tree.survey import survey_of
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.tree import Manifest, Row
 from remote.protocol.values import encode

@@ -7,10 +7,10 @@ import hashlib
 import json
 import os
 import stat
-from dataclasses import dataclass, field
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from remote.payload.files.atomic import PART, write_atomic
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.tree import Manifest, Row, pack_manifest, parse_manifest
 from remote.protocol.values import Malformed

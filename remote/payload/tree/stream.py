@@ -8,13 +8,13 @@ import json
 import os
 import re
 import shutil
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from remote.payload.request.refusal import Refusal
 from remote.payload.tree.paths import check_link, check_path, folder_of
 from remote.payload.tree.state import FileStamp, Project, digest_of_file, stamp_of
 from remote.payload.tree.survey import staged_digests
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.quantities import size as size_text
 from remote.protocol.shell import shell_command

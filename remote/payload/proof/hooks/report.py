@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Dict, Optional, Tuple
+
+from remote.protocol.dataclass import dataclass, field
 
 from .batch_report import BatchTables
 from .step import Step

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 import transformers
 
 from remote.payload.training.features import Clip
+from remote.protocol.dataclass import dataclass
 
 
 @dataclass(frozen=True)

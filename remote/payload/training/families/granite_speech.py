@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, List
 
 import torch
@@ -17,6 +16,7 @@ from remote.payload.training.families import whisper
 from remote.payload.training.families.audio_model import AudioModel, Part, padded
 from remote.payload.training.families.tiny_checkpoint import save_random, tiny_decoder, token_ids, train_tokenizer
 from remote.payload.training.features import Clip
+from remote.protocol.dataclass import dataclass
 
 SETTINGS = "preprocessor_config.json"
 PADDING = float("-inf")
