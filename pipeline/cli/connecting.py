@@ -13,13 +13,13 @@ import click
 from pipeline.cli.verb import Connects
 from pipeline.config.find import is_shipped_config, is_shipped_host, list_configs, list_hosts
 from pipeline.hosts.pending import PendingHost
-from pipeline.loading import LazyModule, load
+from pipeline.loading import LazyModule, uninterrupted
 from pipeline.messages.hints import option_value, overrides_in
 from pipeline.runs.grid import combinations
 from pipeline.runs.selection import Selection, hosts_in, load_points, load_selections
 from remote.errors import BadUsage
 from remote.link.address import LOCAL
-from remote.link.ssh.starter import CONNECTION
+from remote.link.ssh.starter import load_connection
 from remote.project.identity import project_of
 from remote.protocol.shell import shell_command
 
@@ -106,6 +106,7 @@ def _connected(selections: Sequence[Selection], connects: Connects, values: dict
     pairs = [(one, PendingHost(one.host, project, keep=connects.keep, may_prompt=may_prompt)) for one in selections]
     if any(one.host.config.host != LOCAL for one in selections):
         # The SSH handshake cannot start before this import. The verb's own code is imported during the handshake.
-        load(CONNECTION)
+        with uninterrupted():
+            load_connection()
     others = {"others": pairs[1:]} if connects.several else {}
     return {"selection": pairs[0][0], "pending": pairs[0][1], **others}

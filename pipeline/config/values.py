@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
+from types import ModuleType
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, StrictInt, StrictStr
@@ -55,6 +57,11 @@ VariableName = Annotated[Text, AfterValidator(_variable_name)]
 SecretName = Annotated[Text, AfterValidator(_secret_name)]
 Positive = Annotated[StrictInt, Field(gt=0, le=10**9)]
 Share = Annotated[FiniteFloat, Field(ge=0.0, lt=1.0)]
+
+# pydantic would search the metadata of all installed packages for plugins, which takes 10 ms.
+without_plugins = ModuleType("pydantic.plugin._loader")
+without_plugins.__dict__["get_plugins"] = tuple
+sys.modules.setdefault(without_plugins.__name__, without_plugins)
 
 
 class Frozen(BaseModel):

@@ -24,7 +24,7 @@ def open_host(
     prompter: Prompter | None = None,
     confirm_local: Callable[[ResolvedHop], None] | None = None,
 ) -> AgentHost:
-    """Return the host of `address`; the first call connects to it.
+    """Return the host of `address`, and begin to connect to it. The first call raises the errors of the connection.
 
     If `keep` is False, no payload is stored on the host. With `scheduler: slurm`, the host is the login node.
     `prompter` asks the user about unknown host keys, passphrases and passwords. If `prompter` is None, each question

@@ -25,6 +25,7 @@ class Preconnect:
         self._route: Route | None = None
         self._socket: socket.socket | None = None
         self._error: HalfstepError | None = None
+        self._abandoned = False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -34,6 +35,8 @@ class Preconnect:
             self._socket = connect_first_hop(self._route, self._timeouts)
         except HalfstepError as error:
             self._error = error
+        if self._abandoned:
+            self.abandon()
 
     def result(self) -> tuple[Route, socket.socket]:
         """Return the route and a socket to its first hop. IDENTIFICATION was sent. Raises CannotConnect, BadUsage."""
@@ -42,6 +45,12 @@ class Preconnect:
             raise self._error
         assert self._route and self._socket
         return self._route, self._socket
+
+    def abandon(self) -> None:
+        """Close the socket, as soon as it is connected."""
+        self._abandoned = True
+        if self._socket is not None:
+            self._socket.close()
 
 
 def connect_first_hop(route: Route, timeouts: Timeouts) -> socket.socket:

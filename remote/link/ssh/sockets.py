@@ -31,7 +31,9 @@ def connect_socket(hop: ResolvedHop, timeouts: Timeouts) -> socket.socket:
         return _start_proxy_command(hop)
     deadline = time.monotonic() + min(timeouts.connect_s, hop.connect_timeout_s or timeouts.connect_s)
     try:
-        addresses = socket.getaddrinfo(hop.host, hop.port, type=socket.SOCK_STREAM)
+        # Python imports its codec for international names for every name of type str.
+        name = hop.host.encode("ascii") if hop.host.isascii() else hop.host
+        addresses = socket.getaddrinfo(name, hop.port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
         raise NameUnknown(
             f"cannot resolve {hop.host}: {getattr(error, 'strerror', None) or error}",

@@ -30,7 +30,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     found: dict[str, str] = {RENTED: "127.0.0.1"}
     resolve = socket.getaddrinfo
     monkeypatch.setattr(
-        socket, "getaddrinfo", lambda host, *rest, **more: resolve(found.get(host, host), *rest, **more)
+        socket, "getaddrinfo", lambda host, *rest, **more: resolve(found.get(host.decode(), host), *rest, **more)
     )
     return found
 

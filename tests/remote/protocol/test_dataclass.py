@@ -14,6 +14,8 @@ from remote.protocol import dataclass as late
 from remote.protocol.regular import read_regular
 
 ROOT = Path(__file__).resolve().parents[3]
+OWN = ROOT / "remote" / "protocol" / "dataclass.py"
+HOOKS = ROOT / "remote" / "payload" / "proof" / "hooks"
 Decorator = Callable[..., Any]
 
 
@@ -180,14 +182,21 @@ def test_an_object_that_contains_itself_has_a_text() -> None:
 
 @pytest.mark.parametrize("package", ["pipeline", "fixers", "remote"])
 def test_every_dataclass_of_the_program_is_compiled_late(package: str) -> None:
-    own = ROOT / "remote" / "protocol" / "dataclass.py"
-    found = [
-        str(path)
-        for path in sorted((ROOT / package).rglob("*.py"))
-        if path != own
+    found = [str(path) for path in dataclass_modules(ROOT / package, "dataclasses") if path != OWN]
+    assert [path for path in found if not path.startswith(str(HOOKS))] == []
+
+
+def test_the_hooks_in_the_training_process_use_the_standard_library() -> None:
+    """They are copied into the process of the project's command, where our packages cannot be imported."""
+    assert dataclass_modules(HOOKS, "dataclasses") != []
+    assert dataclass_modules(HOOKS, "remote.protocol.dataclass") == []
+
+
+def dataclass_modules(folder: Path, source: str) -> list[Path]:
+    """Return the modules below the folder that import `dataclass` from `source`."""
+    return [
+        path
+        for path in sorted(folder.rglob("*.py"))
         for node in ast.walk(ast.parse(read_regular(str(path), 2**20)))
-        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
-        for name in node.names
-        if name.name == "dataclass"
+        if isinstance(node, ast.ImportFrom) and node.module == source and "dataclass" in [n.name for n in node.names]
     ]
-    assert found == []

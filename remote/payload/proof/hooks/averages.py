@@ -9,9 +9,8 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
+from dataclasses import dataclass
 from typing import Any, Dict, List, Tuple
-
-from remote.protocol.dataclass import dataclass
 
 from .tensors import SAMPLE, dtype_name
 from .weights_report import HalfAverage

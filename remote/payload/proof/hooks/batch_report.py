@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
-
-from remote.protocol.dataclass import dataclass, field
 
 
 @dataclass(frozen=True)

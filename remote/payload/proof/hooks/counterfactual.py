@@ -10,9 +10,8 @@ import contextlib
 import dataclasses
 import sys
 import time
+from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Tuple
-
-from remote.protocol.dataclass import dataclass
 
 from .accumulation import ITEMS
 from .inputs import is_varied_feature

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, List, Optional
-
-from remote.protocol.dataclass import dataclass
 
 from .step import Step
 from .step_log import Clip, last_clip

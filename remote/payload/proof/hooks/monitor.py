@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 from typing import List, Optional, Sequence, Set, Tuple
-
-from remote.protocol.dataclass import dataclass
 
 from .rules import LOWEST_SCALE, loss_is_lost, scale_cannot_fall
 from .step import Step

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Dict, Optional, Tuple
-
-from remote.protocol.dataclass import dataclass
 
 PROJECT = "HALFSTEP_PROJECT"
 """The environment variable with the project's folder. Without it, the folder in which the process started is used."""

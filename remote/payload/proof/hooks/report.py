@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Dict, Optional, Tuple
-
-from remote.protocol.dataclass import dataclass, field
 
 from .batch_report import BatchTables
 from .step import Step

@@ -7,9 +7,8 @@ import os
 import re
 import sys
 import time
+from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
-
-from remote.protocol.dataclass import dataclass
 
 STATE = "trainer_state.json"
 SAVED = (".pt", ".pth", ".bin", ".ckpt", ".tar", ".pkl", ".pickle", ".safetensors", ".distcp", ".metadata", ".json")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import dataclass
 from typing import List, Optional
-
-from remote.protocol.dataclass import dataclass
 
 from .places import Project
 

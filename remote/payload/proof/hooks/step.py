@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Optional, Tuple
-
-from remote.protocol.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
-
-from remote.protocol.dataclass import dataclass
 
 from .batch_report import IgnoredGradient, TargetOffsets
 from .row_ends import IGNORED, labels_ahead

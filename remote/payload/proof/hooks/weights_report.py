@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Tuple
-
-from remote.protocol.dataclass import dataclass
 
 
 @dataclass(frozen=True)
