@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import FrozenSet, Iterator, Optional, Tuple
+from typing import TYPE_CHECKING, FrozenSet, Iterator, Optional, Tuple
 
 from remote.payload.files.records import read_record, write_record
-from remote.payload.jobs.job_loop import Signals
 from remote.payload.jobs.records import Queued
 from remote.payload.jobs.state import JobObservation, current_job, judge_job
 from remote.payload.processes.identity import boot_id, is_alive, read_process
 from remote.protocol.jobs import JobSpec, JobState, Started
 from remote.protocol.layout import PROJECTS, JobLayout, RunLayout
+
+if TYPE_CHECKING:  # A survey reads turns, and does not need the code that runs a job.
+    from remote.payload.jobs.job_loop import Signals
 
 POLL_S = 0.5
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import platform
-import socket
 import time
 from typing import Optional, Tuple
 
@@ -17,10 +15,11 @@ CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 
 def read_machine() -> Machine:
+    system = os.uname()
     return Machine(
-        hostname=socket.gethostname(),
+        hostname=system.nodename,
         machine_id=_first_line("/etc/machine-id") or _first_line("/var/lib/dbus/machine-id"),
-        system=f"{platform.system()} {platform.release()}",
+        system=f"{system.sysname} {system.release}",
         shm_bytes=_size("/dev/shm"),
         clock_unix=time.time(),
         container=in_container(),
