@@ -20,6 +20,7 @@ from remote.protocol.tree import Manifest, Row
 SIMILAR = 0.75
 LARGEST = 256 * 1024
 LARGEST_NOTEBOOK = 64 * 2**20
+TRAINED_FILES = "files as fixed"
 
 
 def trained_files_digest(view: View) -> str:
@@ -28,6 +29,12 @@ def trained_files_digest(view: View) -> str:
     If the host's tree is not the local tree with the known changes, its single files are unknown. The digest of the
     host's whole tree is returned instead.
     """
+    if TRAINED_FILES not in view.computed:
+        view.computed[TRAINED_FILES] = _compute_digest(view)
+    return view.computed[TRAINED_FILES]
+
+
+def _compute_digest(view: View) -> str:
     on_host = Manifest({**view.scan.manifest.rows, **view.survey.tree.fixed})
     if on_host.installed_digest() != view.survey.tree.installed_digest:
         return view.survey.tree.installed_digest

@@ -18,7 +18,7 @@ from pipeline.runs.group import Group
 from remote.policy.precision import judge_precision
 from remote.project.data import DataScan
 from remote.project.scan import Scan
-from remote.protocol.dataclass import dataclass
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.precision import PrecisionPlan
 from remote.protocol.survey import Survey
@@ -32,7 +32,7 @@ class View:
     the highest serial on the host. `resume` is the id of the run to resume even if its inputs have changed. `cures`
     are the recorded cures of this config. `given` are the command-line words that selected host and config. `seen_unix`
     is the local time of the survey, or None if the clocks cannot be compared. `group` is set if the host trains
-    together with other hosts.
+    together with other hosts. `computed` are digests of this view that take long to compute, by name.
     """
 
     loaded: LoadedConfig
@@ -48,6 +48,7 @@ class View:
     given: tuple[str, ...] = ()
     seen_unix: float | None = None
     group: Group | None = None
+    computed: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def config(self) -> RunConfig:

@@ -152,3 +152,37 @@ def test_a_config_that_the_command_names_is_read_by_it(tmp_path: Path) -> None:
 )
 def test_only_settings_that_differ_from_their_defaults_count(values: dict[str, Any], settings: dict[str, Any]) -> None:
     assert training_settings(RunConfig.model_validate(values)) == settings
+
+
+class Counted(dict[str, Any]):
+    """A dict that counts how often its items are read."""
+
+    reads = 0
+
+    def items(self) -> Any:
+        self.reads += 1
+        return super().items()
+
+
+def counted(view: View) -> tuple[View, Counted]:
+    rows = Counted(view.scan.manifest.rows)
+    return replace(view, scan=replace(view.scan, manifest=replace(view.scan.manifest, rows=rows))), rows
+
+
+def test_the_files_of_a_view_are_compared_once(tmp_path: Path) -> None:
+    view, rows = counted(view_of(tmp_path))
+    first = work_fingerprint(view)
+    reads = rows.reads
+    assert run_of(view) is not None
+    assert (work_fingerprint(view), rows.reads) == (first, reads)
+    assert reads > 0
+
+
+def test_a_new_survey_is_compared_with_the_files_again(tmp_path: Path) -> None:
+    view, rows = counted(view_of(tmp_path))
+    first = work_fingerprint(view)
+    reads = rows.reads
+    changed = elsewhere(view, tree=replace(view.survey.tree, installed_digest="0" * 64))
+    assert work_fingerprint(changed) != first
+    assert work_fingerprint(view.with_survey(view.survey)) == first == work_fingerprint(view)
+    assert rows.reads > reads
