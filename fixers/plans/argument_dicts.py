@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from posixpath import dirname, join, normpath
 
@@ -21,6 +20,7 @@ from fixers.sources.lines import holds_any
 from fixers.sources.python_text import map_python
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
+from remote.protocol.dataclass import dataclass
 
 STARTED = "{where} starts {program} with bfloat16 in a dict of arguments, which fix does not edit"
 NEEDLES = (b"bf16", b"bfloat16")
