@@ -44,13 +44,16 @@ class Guess:
     pages: tuple[bytes, ...] = ()
     sources: bool = False
 
-    def command_of(self, script: str) -> tuple[str, ...]:
-        """Return the argv that starts the script: a shell script or README command if only one fits, else Python."""
+    def command_of(self, script: str, *, named: bool = False) -> tuple[str, ...]:
+        """Return the argv that starts the script: a shell script or README command if only one fits, else Python.
+
+        If the user `named` the script, no shell script is started in its place, as that could do more than train.
+        """
         if not script:
             return ()
         if script.endswith(".sh"):
             return ("bash", script)
-        if launcher := self._launcher_of(script):
+        if not named and (launcher := self.launcher_of(script)):
             return ("bash", launcher)
         module = self._module_of(script)
         commands = {words for page in self.pages for words in _commands(page) if {script, module} & {*words[1:]}}
@@ -66,7 +69,7 @@ class Guess:
     def _module_of(self, script: str) -> str:
         return self.modules[script][0] if script in self.modules else script.removesuffix(".py").replace("/", ".")
 
-    def _launcher_of(self, script: str) -> str:
+    def launcher_of(self, script: str) -> str:
         """Return the shell script that starts the script and takes no arguments, or "" if there is not exactly one."""
         names = (script.encode(), self._module_of(script).encode())
         starting = [path for path, data in self.shells if any(name in data for name in names) and b"$1" not in data]

@@ -56,4 +56,5 @@ def survey_request(host: LoadedHost, project: str) -> SurveyRequest:
         python=python_of(config),
         gpus=config.gpus,
         card=parse_card(config.card) if config.card is not None else None,
+        python_path=config.env.get("PYTHONPATH"),
     )

@@ -11,9 +11,11 @@ from remote.host import Host
 from remote.protocol.findings import Finding, Report
 from remote.protocol.shell import install_on_host
 
-# With -I, neither the project's folder nor a variable decides what this program imports.
+# With -I, neither the project's folder nor a variable decides what this program imports. The folders of
+# PYTHONPATH, which login files may set, come last and are only searched.
 ASK = (
-    "import importlib.util, site, sys; site.addsitedir(site.getusersitepackages());"
+    "import importlib.util, os, site, sys; site.addsitedir(site.getusersitepackages());"
+    "sys.path += filter(os.path.isabs, os.environ.get('PYTHONPATH', '').split(os.pathsep));"
     "print(*(name for name in sys.stdin.read().split() if importlib.util.find_spec(name) is None))"
 )
 TIMEOUT_S = 30.0

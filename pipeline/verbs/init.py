@@ -55,13 +55,16 @@ def init(
         return _add_host(destination, host, name, card, cwd, screen, questions, prompter)
     words = [*filter(None, [destination]), *typed]
     _refuse_to_overwrite([_config_file(cwd, name)], host, name, words, force=force)
+    named = bool(script) or len(guess.scripts) > 1
     script = choose_script(guess, script, data, cwd, screen, questions)
     destination, host, look = _choose_host(destination, host, cwd, screen, questions, prompter)
     _check_names(name, host)
     known = not look.address and find_host(host, cwd).path is not None
+    if not look.address and not known and is_alias(host) and _may_lack_torch(guess, host):
+        look = look_at(host, cwd, screen, prompter)
     address = look.address or ("" if known else _address_of(host, questions))
     found = next(data_folders(cwd, set(tree.paths())), "")
-    command = _command_of(guess, script, screen)
+    command = _command_of(guess, script, screen, named=named)
     answers = Answers(
         name,
         host,
@@ -158,9 +161,11 @@ def _split(destination: str, host: str) -> tuple[str, str]:
     return destination, host
 
 
-def _command_of(guess: Guess, script: str, screen: Screen) -> tuple[str, ...]:
+def _command_of(guess: Guess, script: str, screen: Screen, *, named: bool) -> tuple[str, ...]:
     """Return the command that starts the script. Show the command if it is not just `python SCRIPT`."""
-    command = guess.command_of(script)
+    command = guess.command_of(script, named=named)
+    if named and not script.endswith(".sh") and (launcher := guess.launcher_of(script)):
+        screen.note(f"{launcher} starts {script} too; name it with --script to run it instead")
     if script and command[1:] != (script,):
         screen.note(f"command: {shlex.join(command)}")
     return command
@@ -191,7 +196,8 @@ def _may_lack_torch(guess: Guess, host: str) -> bool:
 def _files(cwd: Path, answers: Answers, *, needs_host: bool) -> dict[Path, str]:
     """Return the contents of the files to write, by path. An ssh alias without further settings needs no host file."""
     files = {_config_file(cwd, answers.name): render_config(answers)}
-    if needs_host and (answers.reach or answers.card or not is_alias(answers.host) or answers.address != answers.host):
+    settings = (answers.reach, answers.card, answers.variables)
+    if needs_host and (any(settings) or not is_alias(answers.host) or answers.address != answers.host):
         files[_host_file(cwd, answers.host)] = render_host(answers)
     return files
 

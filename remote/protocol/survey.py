@@ -15,7 +15,8 @@ from remote.protocol.tree import TreeSurvey
 class SurveyRequest:
     """The parts of the host to survey. Paths are on the host. If `gpus` is None, all cards are included.
 
-    `card` is the name and capability of a card that is assumed if the host has no driver.
+    `card` is the name and capability of a card that is assumed if the host has no driver. `python_path` is the
+    PYTHONPATH of the host's `env:`, or None to use that of the login files.
     """
 
     project: str
@@ -23,6 +24,7 @@ class SurveyRequest:
     gpus: Optional[Tuple[int, ...]] = None
     card: Optional[Tuple[str, Tuple[int, int]]] = None
     verify_checkpoints: bool = True
+    python_path: Optional[str] = None
 
 
 @dataclass(frozen=True)

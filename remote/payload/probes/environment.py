@@ -35,7 +35,7 @@ def probe_environment(call: Call) -> Dict[str, Any]:
     request = decode(EnvironmentRequest, call.args)
     project = Project(call.workdir, ProjectLayout(checked_name(request.project)))
     disk = write_disk(call.path(project.layout.runs), request.write_bytes)
-    facts = EnvironmentFacts(read_interpreter(request.python, project), disk)
+    facts = EnvironmentFacts(read_interpreter(request.python, project, request.environment.get("PYTHONPATH")), disk)
     if not facts.interpreter.error:
         facts = _with_trial(facts, call, request, project)
     answer: Dict[str, Any] = encode(facts)
@@ -63,7 +63,7 @@ def _with_trial(facts: EnvironmentFacts, call: Call, request: EnvironmentRequest
     store_interpreter(call.path(project.layout.environment), path, known)
     return dataclasses.replace(
         facts,
-        interpreter=read_interpreter(path, project),
+        interpreter=read_interpreter(path, project, request.environment.get("PYTHONPATH")),
         cuda_available=bool(answer.get("cuda_available")),
         cards=tuple(decode(CardTrial, card) for card in answer.get("cards", [])),
         imports=decode(Dict[str, str], answer.get("imports", {})),

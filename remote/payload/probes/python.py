@@ -8,9 +8,11 @@ import os
 import re
 import shutil
 import subprocess
-from typing import Dict, List, Optional, Tuple
+from dataclasses import replace
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from remote.payload.files.records import read_record, write_record
+from remote.payload.probes.import_path import asking_argv, package_folders
 from remote.payload.tree.state import Project, holds_synced_files
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.machine import Interpreter, Torch
@@ -24,11 +26,6 @@ PACKAGES = (
     "mlflow", "mlflow-skinny", "numpy", "peft", "safetensors", "soundfile", "tensorboard", "tokenizers", "torch",
     "torchaudio", "torchcodec", "trackio", "transformers", "trl", "wandb",
 )  # fmt: skip
-ASK = (
-    "import json,sys,site,sysconfig;"
-    "print(json.dumps({'version':list(sys.version_info[:3]),'prefix':sys.prefix,"
-    "'paths':[p for p in sys.path if p.endswith(('site-packages','dist-packages'))]}))"
-)
 VERSION_LINE = re.compile(r"^Version:\s*(\S+)", re.MULTILINE)
 TORCH_VERSION = re.compile(r"^__version__(?:\s*:\s*\w+)?\s*=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
 TORCH_CUDA = re.compile(r"^cuda(?:\s*:\s*[\w\[\], .]+)?\s*=\s*(None|['\"]([^'\"]+)['\"])", re.MULTILINE)
@@ -38,13 +35,15 @@ TORCH_CUDA = re.compile(r"^cuda(?:\s*:\s*[\w\[\], .]+)?\s*=\s*(None|['\"]([^'\"]
 class InterpreterFacts:
     """The answer of an interpreter.
 
-    The answer is valid while `mark` (paths, mtimes, sizes and inodes of the interpreter's files) stays the same.
+    The answer is valid while `mark` (paths, mtimes, sizes and inodes of the interpreter's files) stays the same, and
+    `paths`, its sys.path, while `paths_mark` (the same of these folders) does too.
     """
 
     mark: str
     version: Tuple[int, ...] = ()
     prefix: str = ""
     paths: Tuple[str, ...] = ()
+    paths_mark: str = ""
     arch_list: Optional[Tuple[str, ...]] = None
     torch_version: str = ""
 
@@ -67,7 +66,7 @@ def find_python(python: str, project: Project) -> str:
     if not python:
         venvs = (os.path.join(project.tree, folder, "bin", "python") for folder in PROJECT_VENVS)
         found = (path for path in venvs if os.path.exists(path) and not came_with_project(path, project))
-        return next(found, None) or _python_of_machine()
+        return next(found, None) or _python_of_machine(project)
     if "/" not in python:
         return shutil.which(python) or python
     path = os.path.join(project.tree, os.path.expanduser(python))
@@ -87,7 +86,7 @@ def came_with_project(path: str, project: Project) -> bool:
     return False
 
 
-def _python_of_machine() -> str:
+def _python_of_machine(project: Project) -> str:
     first = shutil.which("python3") or "python3"
     with_torch = [path for path in IMAGE_PYTHONS if os.path.exists(path) and _torch_beside(path)]
     if not with_torch or first in with_torch:
@@ -96,7 +95,8 @@ def _python_of_machine() -> str:
         paths = ask_interpreter(first).paths
     except InterpreterFault:
         paths = ()
-    return first if any(os.path.exists(os.path.join(path, "torch")) for path in paths) else with_torch[0]
+    folders = package_folders(paths, None, project)
+    return first if any(os.path.exists(os.path.join(path, "torch")) for path in folders) else with_torch[0]
 
 
 def _torch_beside(python: str) -> bool:
@@ -104,25 +104,33 @@ def _torch_beside(python: str) -> bool:
     return bool(glob.glob(os.path.join(prefix, "lib", "python3*", "site-packages", "torch", "version.py")))
 
 
-def read_interpreter(python: str, project: Project) -> Interpreter:
-    """Return the interpreter.
+def read_interpreter(python: str, project: Project, python_path: Optional[str] = None) -> Interpreter:
+    """Return the interpreter, with the packages that the training imports.
 
-    Writes nothing and imports no torch, so `arch_list` is None before `probe_environment` has run.
+    `python_path` is the PYTHONPATH of the host's `env:`. Writes nothing and imports no torch, so `arch_list` is None
+    before `probe_environment` has run.
     """
-    cache = project.at(project.layout.environment)
+    known = read_record(project.at(project.layout.environment), StoredInterpreters) or StoredInterpreters()
     try:
         path = find_python(python, project)
     except InterpreterFault as fault:
         return Interpreter(python, python, error=str(fault))
-    known = read_record(cache, StoredInterpreters) or StoredInterpreters()
-    before = known.interpreters.get(path)
-    if before is None or before.mark != installation_stamp(path):
-        try:
-            before = ask_interpreter(path)
-        except InterpreterFault as fault:
-            return Interpreter(path, os.path.realpath(path), error=str(fault))
-    packages = read_packages(before.paths)
-    return Interpreter(path, os.path.realpath(path), before.version, before.prefix, _torch(before, packages), packages)
+    try:
+        before = _up_to_date(path, known.interpreters.get(path))
+    except InterpreterFault as fault:
+        return Interpreter(path, os.path.realpath(path), error=str(fault))
+    folders = package_folders(before.paths, python_path, project)
+    packages = read_packages(folders)
+    torch = _torch(folders, before, packages)
+    return Interpreter(path, os.path.realpath(path), before.version, before.prefix, torch, packages)
+
+
+def _up_to_date(path: str, known: Optional[InterpreterFacts]) -> InterpreterFacts:
+    if known is None or known.mark != installation_stamp(path):
+        return ask_interpreter(path)
+    if known.paths_mark == _stamp(known.paths):
+        return known
+    return replace(ask_interpreter(path), arch_list=known.arch_list, torch_version=known.torch_version)
 
 
 class InterpreterFault(Exception):
@@ -132,9 +140,8 @@ class InterpreterFault(Exception):
 def ask_interpreter(path: str) -> InterpreterFacts:
     """Run the interpreter to read its version and paths. Raises InterpreterFault if that fails."""
     try:
-        # With -I, sys.path lacks the project's folder, where a module could shadow the standard library.
         done = subprocess.run(
-            [path, "-I", "-c", ASK], stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE_S, check=False
+            asking_argv(path), stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE_S, check=False
         )
     except FileNotFoundError:
         problem = "its target is missing (a dangling link)" if os.path.islink(path) else "no such file"
@@ -145,9 +152,9 @@ def ask_interpreter(path: str) -> InterpreterFacts:
         raise InterpreterFault(f"{path}: {error.strerror}")
     try:
         answer = json.loads(done.stdout)
-        return InterpreterFacts(
-            installation_stamp(path), tuple(answer["version"]), answer["prefix"], tuple(answer["paths"])
-        )
+        paths = tuple(answer["paths"])
+        version = tuple(answer["version"])
+        return InterpreterFacts(installation_stamp(path), version, answer["prefix"], paths, _stamp(paths))
     except (ValueError, KeyError, TypeError):
         lines = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
         raise InterpreterFault(f"{path}: exit status {done.returncode}: {lines[-1] if lines else 'no output'}")
@@ -155,7 +162,10 @@ def ask_interpreter(path: str) -> InterpreterFacts:
 
 def installation_stamp(path: str) -> str:
     """Return a text that changes whenever the interpreter or its environment is replaced."""
-    paths = [path, os.path.realpath(path), os.path.join(os.path.dirname(os.path.dirname(path)), "pyvenv.cfg")]
+    return _stamp([path, os.path.realpath(path), os.path.join(os.path.dirname(os.path.dirname(path)), "pyvenv.cfg")])
+
+
+def _stamp(paths: Sequence[str]) -> str:
     lines = []
     for stamped in paths:
         try:
@@ -217,8 +227,8 @@ def _read_start(path: str) -> str:
         return ""
 
 
-def _torch(known: InterpreterFacts, packages: Dict[str, str]) -> Optional[Torch]:
-    for place in known.paths:
+def _torch(folders: Tuple[str, ...], known: InterpreterFacts, packages: Dict[str, str]) -> Optional[Torch]:
+    for place in folders:
         text = _read_start(os.path.join(place, "torch", "version.py"))
         version = TORCH_VERSION.search(text)
         if version:

@@ -26,7 +26,7 @@ def survey(call: Call) -> Dict[str, Any]:
     request = decode(SurveyRequest, call.args)
     layout = ProjectLayout(checked_name(request.project))
     queries = start_gpu_queries()
-    interpreter = read_interpreter(request.python, Project(call.workdir, layout))
+    interpreter = read_interpreter(request.python, Project(call.workdir, layout), request.python_path)
     disk = read_disk(call.path(layout.runs))
     tree_survey = survey_tree(call.workdir, layout.key)
     runs = survey_runs(call.workdir, layout.key, digests=request.verify_checkpoints)

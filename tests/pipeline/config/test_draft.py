@@ -41,6 +41,14 @@ def test_the_one_shell_script_that_starts_the_training_is_the_command(
     assert f"command: {words} " in render_config(Answers("x", "local", "", "src/train.py", "", command))
 
 
+def test_no_shell_script_takes_the_place_of_a_script_that_the_user_named() -> None:
+    page = ("README.md", b"    python src/train.py --lr 1e-4\n")
+    guess = guess_project([TRAIN, ("run.sh", b"torchrun src/train.py\npython evaluate.py\n"), page])
+    assert guess.command_of("src/train.py") == ("bash", "run.sh")
+    assert guess.command_of("src/train.py", named=True) == ("python", "src/train.py", "--lr", "1e-4")
+    assert guess.command_of("run.sh", named=True) == ("bash", "run.sh")
+
+
 SCRIPT = b"trainer = Trainer(model)\nif __name__ == '__main__':\n    trainer.train()\n"
 
 

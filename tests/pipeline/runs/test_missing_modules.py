@@ -47,3 +47,18 @@ def test_all_missing_modules_are_named_at_once(tmp_path: Path, overrides: tuple[
     assert [one.hint for one in findings] == hints
     words = f"train.py imports no_such_one, no_such_two, which {sys.executable} does not have"
     assert [one.message for one in findings] == [words] * len(hints)
+
+
+def test_modules_on_the_module_path_of_the_login_files_are_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = project(tmp_path / "project")
+    (tmp_path / "module").mkdir()
+    (tmp_path / "module/no_such_one.py").touch()
+    monkeypatch.setenv("PYTHONPATH", f".:{tmp_path}/module")
+    host = local_host(str(install_payload(tmp_path / "host")))
+    try:
+        [finding] = missing_modules(host, view).findings
+    finally:
+        host.close()
+    assert finding.message.startswith("train.py imports no_such_two, which")

@@ -193,14 +193,12 @@ def test_a_host_that_was_chosen_without_a_question_is_shown(user: User, typed: T
     assert result.code == 0 and "host: titan (the default)" in result.out
 
 
-def test_a_command_other_than_the_script_is_shown(user: User, typed: Typed) -> None:
+def test_a_script_that_was_named_is_the_command(user: User, typed: Typed) -> None:
     (user.project / "go.sh").write_text("python train.py --lr 1e-4\n")
-    rows = (("train.py", True, True), ("go.sh", False, True), ("src/train_teacher.py", False, False))
-    for script, shown, started_by_bash in rows:
-        result = typed("init", "--host", "local", "--script", script, "--config", "mine", "--force")
-        assert result.code == 0 and ("command: bash go.sh" in result.out) is shown
-        config = (user.project / "configs" / "mine.yaml").read_text()
-        assert ('command: ["bash", "go.sh"]' in config) is started_by_bash
+    for script, program in (("train.py", "python"), ("go.sh", "bash"), ("src/train_teacher.py", "python")):
+        result = typed("init", *NAMES, "--script", script, "--force")
+        assert result.code == 0 and "command:" not in result.out
+        assert load_config("mine", user.project).config.command == (program, script)
 
 
 def test_a_project_without_a_training_script_says_that_the_trainer_is_the_built_in_one(
@@ -262,3 +260,15 @@ def test_an_empty_folder_gets_the_demo_and_a_message_that_says_so(
     (tmp_path / "data").mkdir()
     assert run(["init", "--yes", "--host", "local", "--config", "second", "--data", "data"]) == 0
     assert "demo" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_script_that_was_named_is_started_itself_and_the_shell_script_is_only_mentioned(
+    user: User, typed: Typed, named: bool
+) -> None:
+    (user.project / "src/train_teacher.py").unlink()
+    (user.project / "run.sh").write_text("torchrun train.py --lr 1e-4\npython evaluate.py\n")
+    result = typed("init", *NAMES, *(("--script", "train.py") if named else ()))
+    assert result.code == 0 and ("run.sh starts train.py too" in result.out) is named
+    assert ("command: bash run.sh" in result.out) is not named
+    assert load_config("mine", user.project).config.command == (("python", "train.py") if named else ("bash", "run.sh"))
