@@ -58,7 +58,7 @@ FIXERS: dict[str, FixerEntry] = {
     "port": FixerEntry("settings", 2),
     "label-padding": FixerEntry("code", 8),
     "scaler-gate": FixerEntry("code", 10),
-    "loss-fp32": FixerEntry("code", 6),
+    "loss-fp32": FixerEntry("code", 7),
     "trainable-fp32": FixerEntry("code", 15),
     "environment": FixerEntry(
         "setup",

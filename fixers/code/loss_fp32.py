@@ -13,9 +13,10 @@ What it does
     are cast too, and so are targets that are floating-point numbers, as in `mse_loss`. The input of a softmax is cast
     before the softmax.
 
-    All other losses are left unchanged: losses under autocast, which computes them in float32, losses of evaluations,
-    and losses in modules whose callers in other files choose the precision. A loss module with weights that is part of
-    a model is reported, because a cast of the model also casts these weights.
+    All other losses are left unchanged: losses under autocast, which computes them in float32, losses of evaluations
+    and of predictions that are computed without gradients, and losses in modules whose callers in other files choose
+    the precision. A loss module with weights that is part of a model is reported, because a cast of the model also
+    casts these weights.
 
 Why
     Outside autocast, a float16 prediction and a float32 target raise `Found dtype Float but expected Half`. In float16,
@@ -43,7 +44,12 @@ import re
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
-from fixers.sources.autocast_blocks import is_called_under_autocast, is_evaluated, is_under_autocast
+from fixers.sources.autocast_blocks import (
+    is_called_under_autocast,
+    is_evaluated,
+    is_predicted_without_gradient,
+    is_under_autocast,
+)
 from fixers.sources.expressions import tail_of, written
 from fixers.sources.half_values import is_half
 from fixers.sources.lines import holds_any
@@ -104,7 +110,7 @@ def _is_needed(source: PythonSource, call: ast.Call, loss: Loss) -> bool:
     """
     if is_under_autocast(source, call) or is_called_under_autocast(source, call):
         return _is_huber(call)
-    if is_evaluated(source, call):
+    if is_evaluated(source, call) or any(is_predicted_without_gradient(source, each) for each in loss.operands[:1]):
         return False
     return any(is_half(source, each) for each in (*loss.operands[:1], *([call.func] if loss.fixed_dtype else [])))
 

@@ -40,6 +40,14 @@ def is_evaluated(source: PythonSource, node: ast.AST) -> bool:
     return False
 
 
+def is_predicted_without_gradient(source: PythonSource, prediction: ast.expr) -> bool:
+    """Return True if the nearest assignment above to the first variable of the prediction is in an evaluation."""
+    names = (each for each in ast.walk(prediction) if isinstance(each, ast.Name))
+    first = min(names, key=lambda each: (each.lineno, each.col_offset), default=None)
+    values = list(assigned_before(source, first, first.id)) if first is not None else []
+    return bool(values) and is_evaluated(source, values[-1])
+
+
 def _is_evaluation(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     named = EVALUATION_NAMES.fullmatch(function.name) is not None
     return named or any(_tail(each) in NO_GRADIENT for each in function.decorator_list)
