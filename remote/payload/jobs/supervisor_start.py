@@ -16,7 +16,8 @@ from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs import slurm
 from remote.payload.jobs.records import Submitted
 from remote.payload.probes.machine import lingers
-from remote.payload.processes.launch import Launch, secret_folder, supervise_argv, write_launch
+from remote.payload.processes.launch import Launch, supervise_argv, write_launch
+from remote.payload.processes.private_folder import secret_folder
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 from remote.protocol.job_requests import StartRequest

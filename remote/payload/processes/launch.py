@@ -10,10 +10,10 @@ import os
 import re
 import signal
 import socket
-import stat
 import sys
 from typing import Callable, Dict, List, NoReturn, Sequence, Set
 
+from remote.payload.processes.private_folder import secret_folder
 from remote.payload.processes.variables import expand_variables
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.jobs import JobSpec
@@ -29,49 +29,6 @@ class Launch:
 
     secrets: Dict[str, str] = field(default_factory=dict)
     environment: Dict[str, str] = field(default_factory=dict)
-
-
-def secret_folder() -> str:
-    """Return a folder in memory that only this user can read, or "" if no such folder can be created."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    found = _private(os.path.join(runtime, "halfstep")) if runtime else ""
-    return found or _shared_memory()
-
-
-def _shared_memory(root: str = "/dev/shm") -> str:
-    """Return a private folder in `root`, or "" if it cannot be created.
-
-    Every user can write to `root`, so another user may have created a folder of the usual name; in that case, a random
-    suffix is appended.
-    """
-    usual = os.path.join(root, f"hs-{os.getuid()}")
-    if _private(usual):
-        return usual
-    try:
-        others = sorted(name for name in os.listdir(root) if name.startswith(f"hs-{os.getuid()}-"))
-    except OSError:
-        return ""
-    kept = next((path for path in (os.path.join(root, name) for name in others) if _is_private(path)), "")
-    return kept or _private(f"{usual}-{os.urandom(8).hex()}")
-
-
-def _private(folder: str) -> str:
-    """Create the folder if it is missing. Return its path, or "" if that fails or other users may enter the folder."""
-    try:
-        os.mkdir(folder, 0o700)
-    except FileExistsError:
-        pass
-    except OSError:
-        return ""
-    return folder if _is_private(folder) else ""
-
-
-def _is_private(folder: str) -> bool:
-    try:
-        status = os.lstat(folder)
-    except OSError:
-        return False
-    return status.st_uid == os.getuid() and not status.st_mode & 0o077 and stat.S_ISDIR(status.st_mode)
 
 
 def write_launch(path: str, launch: Launch) -> None:

@@ -19,7 +19,7 @@ from remote.link.bundle import payload_bundle
 from remote.operations.jobs import stop_job
 from remote.payload.checkpoints import published
 from remote.payload.checkpoints.files import BrokenCheckpoint
-from remote.payload.processes.launch import secret_folder
+from remote.payload.processes.private_folder import secret_folder
 from remote.protocol.job_requests import StartRequest
 from remote.protocol.jobs import JobState
 from remote.protocol.values import dumps

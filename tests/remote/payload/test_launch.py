@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from remote.payload.processes.launch import Launch, _shared_memory, secret_folder, take_launch, write_launch
+from remote.payload.processes.launch import Launch, take_launch, write_launch
+from remote.payload.processes.private_folder import _shared_memory, secret_folder
 
 LAUNCH = Launch({"HF_TOKEN": "hf_value"}, {"PATH": "/bin"})
 
@@ -61,6 +62,48 @@ def test_SE_22_a_folder_of_another_user_is_not_used(runtime: Path, account: Call
     runtime.mkdir(mode=0o700)
     shutil.chown(runtime, account())
     assert_in_memory(runtime)
+
+
+@pytest.mark.parametrize("mode", [0o1777, 0o777, 0o750])
+def test_SE_22_a_runtime_folder_that_others_may_enter_is_not_used(runtime: Path, mode: int) -> None:
+    """They could replace the folder `halfstep` in it after the check, and the file that torch unpickles."""
+    runtime.parent.chmod(mode)
+    assert_in_memory(runtime)
+    assert not runtime.exists()
+
+
+@pytest.mark.parametrize(("mode", "is_used"), [(0o777, False), (0o1777, True), (0o755, True)])
+def test_SE_22_a_runtime_folder_that_others_may_replace_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_used: bool
+) -> None:
+    own = tmp_path / "run" / "own"
+    own.mkdir(mode=0o700, parents=True)
+    own.parent.chmod(mode)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", f"{own}/")
+    assert (secret_folder() == str(own / "halfstep")) is is_used
+
+
+def test_SE_22_a_link_a_relative_path_or_a_missing_folder_is_no_runtime_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to("own")
+    monkeypatch.chdir(tmp_path)
+    for named in (f"{tmp_path}/link/", "own", "./own", f"{tmp_path}/missing/own", "/"):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", named)
+        assert_in_memory(tmp_path / "own/halfstep")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("whose", ["the folder", "a folder above"])
+def test_SE_22_a_runtime_folder_of_another_user_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, account: Callable[..., str], whose: str
+) -> None:
+    own = tmp_path / "run" / "own"
+    own.mkdir(mode=0o700, parents=True)
+    shutil.chown(own if whose == "the folder" else own.parent, account())
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(own))
+    assert_in_memory(own / "halfstep")
 
 
 @pytest.mark.root
