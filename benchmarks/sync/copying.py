@@ -15,7 +15,8 @@ import paramiko
 from benchmarks.sync.destinations import Destination
 from remote.link.reach import open_host
 from remote.project.identity import project_of
-from remote.project.scan import Limits, scan_project
+from remote.project.limits import Limits
+from remote.project.scan import scan_project
 from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import decode
 from remote.sync.sync import sync_project

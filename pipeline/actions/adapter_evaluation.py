@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from io import FileIO
 from pathlib import Path
 
 from pipeline import __version__
@@ -35,8 +37,10 @@ from pipeline.stages.sync import Sync
 from remote.errors import BadUsage, DataUntrusted
 from remote.link.prompter import Prompter
 from remote.project.data import scan_data
+from remote.project.digests import real_path_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.quantities import size
+from remote.protocol.regular import open_regular
 from remote.sync.data import send_data
 
 WEIGHTS = "adapter_model.safetensors"
@@ -56,8 +60,20 @@ def evaluate_folder(
     for name in (CONFIG, WEIGHTS):
         if not (adapter / name).is_file():
             raise BadUsage(f"there is no {name} in {adapter}", where="--adapter")
-    _refuse_links_out(adapter, own_project(selection.loaded))
-    require_secrets(selection.host.config, selection.loaded.config)
+    with _opened_files(adapter, own_project(selection.loaded)) as files:
+        require_secrets(selection.host.config, selection.loaded.config)
+        return _evaluate(adapter, files, selection, listener, prompter, detach=detach)
+
+
+def _evaluate(
+    adapter: Path,
+    files: Mapping[str, FileIO],
+    selection: Selection,
+    listener: Listener,
+    prompter: Prompter | None,
+    *,
+    detach: bool,
+) -> tuple[AdapterJob, Progress]:
     with (
         exclusive_lock(selection, f"evaluate {adapter.name} on {selection.host.name}", prompter=prompter),
         host_session(selection, listener, RunOptions(), prompter=prompter) as context,
@@ -68,7 +84,7 @@ def evaluate_folder(
         ran = run_stages(context, STAGES, record, refresh_view)
         if ran.exit_code is not ExitCode.OK:
             return _adapter_job(context, adapter, Adapter("", "")), Progress(ran.stages, ran.findings, ran.exit_code)
-        sent = _send(context, adapter)
+        sent = _send(context, files)
         ran.stages.append(sent[1])
         listener.stage_ended(sent[1])
         adapter_job = _adapter_job(context, adapter, sent[0])
@@ -87,18 +103,28 @@ def evaluate_folder(
     return adapter_job, progress
 
 
-def _refuse_links_out(adapter: Path, project: Path) -> None:
-    """Raise DataUntrusted if a symbolic link points out of the adapter's folder, or out of the project.
+@contextlib.contextmanager
+def _opened_files(adapter: Path, project: Path) -> Iterator[dict[str, FileIO]]:
+    """Open the adapter's files, so that exactly the files that were checked are sent.
 
-    Otherwise a cloned project could upload any file of the user as a part of its adapter. Links from a hub cache to its
-    own blobs are allowed.
+    Raises DataUntrusted if a symbolic link points out of the adapter's folder, or out of the project. Otherwise a
+    cloned project could upload any file of the user as a part of its adapter. Links from a hub cache to its own blobs
+    are allowed.
     """
+    with contextlib.ExitStack() as opened:
+        found = [name for name in FILES if (adapter / name).is_file()]
+        files = {name: opened.enter_context(open_regular(adapter / name, follow=True)) for name in found}
+        _refuse_links_out(adapter, project, files)
+        yield files
+
+
+def _refuse_links_out(adapter: Path, project: Path, files: Mapping[str, FileIO]) -> None:
     real = adapter.resolve()
     inside = Path(os.path.normpath(adapter)).is_relative_to(project)
     snapshots = next((folder for folder in real.parents if folder.name == "snapshots"), None)
     places = (real, snapshots.parent / "blobs") if snapshots is not None else (real,)
-    for name in FILES:
-        target = (adapter / name).resolve()
+    for name, file in files.items():
+        target = Path(real_path_of(file))
         if inside and not target.is_relative_to(project):
             outside = "the project"
         elif not any(target.is_relative_to(place) for place in places):
@@ -124,15 +150,15 @@ def built_in(view: View) -> View:
     return replace(view, loaded=replace(view.loaded, config=config.model_copy(update={"command": None})))
 
 
-def _send(context: Context, adapter: Path) -> tuple[Adapter, StageOutcome]:
+def _send(context: Context, files: Mapping[str, FileIO]) -> tuple[Adapter, StageOutcome]:
     """Upload the adapter's files, unless the host has them. Other files in the folder are not uploaded."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch, "adapter")
         folder.mkdir()
-        for name in FILES:
-            if (adapter / name).is_file():
-                shutil.copyfile(adapter / name, folder / name)
+        for name, file in files.items():
+            with (folder / name).open("wb") as copy:
+                shutil.copyfileobj(file, copy)
         scan = scan_data(folder)
         known = scan.digest in context.view.survey.data
 

@@ -53,4 +53,4 @@ def data_files(view: View) -> tuple[tuple[str, bytes], ...]:
     data = view.data
     if data is None or data.size_bytes > LARGEST_SCRATCH_DATA or data.root.is_file():
         return ()
-    return tuple((name, (data.root / name).read_bytes()) for name in data.files)
+    return tuple((name, data.read_scanned(name)) for name in data.files)

@@ -19,9 +19,9 @@ from pathlib import Path, PurePosixPath
 from pipeline.config.shipped import shipped_configs, shipped_data, shipped_docs
 from remote.errors import SyncRefused
 from remote.project.data import DataScan
-from remote.project.scan import Scan, shown
+from remote.project.included_files import shown
+from remote.project.scan import Scan
 from remote.protocol.parts import replacing
-from remote.protocol.regular import open_regular
 
 TOP = Path(__file__).resolve().parents[2]
 PACKAGES = ("halfstep_cli", "pipeline", "fixers", "remote")
@@ -47,7 +47,7 @@ def pack_project(scan: Scan, extra: Mapping[str, bytes], *, data: str) -> bytes:
                 info.type, info.linkname = tarfile.SYMTYPE, row.link
                 archive.addfile(info)
             else:
-                _add(archive, info, scan.read(path))
+                _add(archive, info, scan.read_scanned(path))
         for path, contents in sorted(extra.items()):
             info = tarfile.TarInfo(path)
             info.mode = 0o644
@@ -71,22 +71,19 @@ def write_data(scan: DataScan, file: Path) -> None:
         for name, (digest, size) in sorted(scan.files.items()):
             info = tarfile.TarInfo(name)
             info.size = size
-            path = scan.root / name if scan.root.is_dir() else scan.root
-            if _add_file(archive, info, path) != digest:
+            if _add_file(archive, info, scan) != digest:
                 message = f"{name!r} changed while it was being packed"
                 raise SyncRefused(message, where=shown(name), hint="run the command again")
 
 
-def _add_file(archive: tarfile.TarFile, info: tarfile.TarInfo, path: Path) -> str:
-    """Add a file of `info.size` bytes, and return the SHA-256 digest of the bytes, or "" if its size is another."""
+def _add_file(archive: tarfile.TarFile, info: tarfile.TarInfo, scan: DataScan) -> str:
+    """Add a file of `info.size` bytes, and return the SHA-256 digest of the bytes."""
     try:
-        file = open_regular(path, follow=True)
+        file = scan.opened(info.name)
     except OSError as error:
-        raise SyncRefused(f"{path} cannot be read: {error.strerror}", where=shown(str(path))) from None
+        raise SyncRefused(f"{info.name!r} cannot be read: {error.strerror}", where=shown(info.name)) from None
     with file:
         contents = _Digested(file)
-        if os.fstat(file.fileno()).st_size != info.size:
-            return ""
         archive.addfile(info, contents)
         return contents.digest.hexdigest()
 

@@ -7,18 +7,23 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from io import FileIO
 from pathlib import Path
 
 from remote.errors import SyncRefused
 from remote.project.digests import (
     CachedDigest,
+    FileIdentity,
     StillChanging,
     digest_file,
+    identity_of,
+    open_judged,
     read_digest_cache,
+    read_judged,
     stat_fields,
     write_digest_cache,
 )
-from remote.project.scan import shown
+from remote.project.included_files import shown
 from remote.project.secrets import secret_by_name
 from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
@@ -34,7 +39,7 @@ ANNEX = ["annex", "objects"]
 
 @dataclass(frozen=True)
 class DataScan:
-    """Local data: a folder or one file. `files` maps names to (digest, size).
+    """Local data: a folder or one file. `files` maps names to (digest, size), `judged` names to the scanned file.
 
     `digest` identifies the data on a host.
     """
@@ -43,10 +48,20 @@ class DataScan:
     files: Mapping[str, tuple[str, int]]
     digest: str
     report: Report
+    judged: Mapping[str, FileIdentity]
 
     @property
     def size_bytes(self) -> int:
         return sum(size for _, size in self.files.values())
+
+    def opened(self, name: str) -> FileIO:
+        """Open a file as it was scanned. Raises OSError if it has changed, or if another file is in its place."""
+        path = self.root / name if self.root.is_dir() else self.root
+        return open_judged(path, self.judged[name], follow=True)
+
+    def read_scanned(self, name: str) -> bytes:
+        """Read a file as it was scanned. Raises SyncRefused if it has changed, or if another file is in its place."""
+        return read_judged(lambda: self.opened(name), name, self.files[name][0])
 
 
 def scan_data(root: Path, memory: Path | None = None) -> DataScan:
@@ -62,11 +77,13 @@ def scan_data(root: Path, memory: Path | None = None) -> DataScan:
     known = read_digest_cache(memory, MEMORY) if memory else {}
     fresh: dict[str, CachedDigest] = {}
     files: dict[str, tuple[str, int]] = {}
+    judged: dict[str, FileIdentity] = {}
     findings: list[Finding] = []
     for name, path in sorted(_list_files(root)):
         why = _secret_by_path(name, path)
         if not why:
-            one = fresh[str(path)] = _digest_of(path, known.get(str(path)))
+            one, judged[name] = _digest_of(path, known.get(str(path)))
+            fresh[str(path)] = one
             why = one.secret
         if why:
             findings.append(_left_out(name, why))
@@ -78,7 +95,7 @@ def scan_data(root: Path, memory: Path | None = None) -> DataScan:
         message = f"no file of {root} may be sent: {findings[0].message}"
         raise SyncRefused(message, where="data.path", hint="set `data.path:` to a folder that holds only data")
     text = json.dumps(files, sort_keys=True, separators=(",", ":")).encode("utf-8", "surrogateescape")
-    return DataScan(root, files, hashlib.sha256(text).hexdigest(), Report(tuple(findings)))
+    return DataScan(root, files, hashlib.sha256(text).hexdigest(), Report(tuple(findings)), judged)
 
 
 def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
@@ -113,8 +130,11 @@ def has_shell_characters(name: str) -> bool:
 
 
 def _secret_by_path(name: str, path: Path) -> str:
-    real = path.resolve()
-    return secret_by_name(name) or secret_by_name(real.as_posix()) or _inside_git(real)
+    return secret_by_name(name) or _secret_by_real_path(str(path.resolve()))
+
+
+def _secret_by_real_path(real: str) -> str:
+    return secret_by_name(real) or _inside_git(Path(real))
 
 
 def _inside_git(real: Path) -> str:
@@ -128,11 +148,11 @@ def _inside_git(real: Path) -> str:
     return "a git folder may hold credentials" if any(parts[at + 1 : at + 3] != ANNEX for at in places) else ""
 
 
-def _digest_of(path: Path, known: CachedDigest | None) -> CachedDigest:
+def _digest_of(path: Path, known: CachedDigest | None) -> tuple[CachedDigest, FileIdentity]:
     try:
-        if known is not None and known.look == stat_fields(path.stat()):
-            return known
-        return digest_file(path, path.name, follow=True)
+        if known is not None and known.look == stat_fields(status := path.stat()):
+            return known, identity_of(status)
+        return digest_file(path, path.name, follow=True, judge_path=_secret_by_real_path)
     except StillChanging:
         raise SyncRefused(f"{path} kept changing while it was being read", where=shown(str(path))) from None
     except OSError as error:

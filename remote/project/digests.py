@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from remote.errors import SyncRefused
 from remote.project.records_folder import find_link
 from remote.project.secrets import SCANNED_BYTES, secret_by_content
 from remote.protocol.parts import replacing
@@ -30,6 +34,8 @@ SETTLED_NS = 100_000_000
 COARSE_NS = 2_000_000_000
 
 StatFields = tuple[int, int, int, int]
+FileIdentity = tuple[int, StatFields]
+"""The device and the stat fields of a file that was judged."""
 
 
 class CachedDigest(NamedTuple):
@@ -47,6 +53,47 @@ class StillChanging(Exception):
 def stat_fields(status: os.stat_result) -> StatFields:
     """Return size, mtime, ctime and inode. If the file changes, at least one of these fields changes."""
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def identity_of(status: os.stat_result) -> FileIdentity:
+    """Return what `open_judged` compares. The cache has no device number, because a reboot may change it."""
+    return status.st_dev, stat_fields(status)
+
+
+def is_same_file(judged: FileIdentity, status: os.stat_result) -> bool:
+    """Return True if both are of one file, whether its content has changed or not."""
+    return (judged[0], judged[1][3]) == (status.st_dev, status.st_ino)
+
+
+def open_judged(path: Path | str, judged: FileIdentity, *, follow: bool = False) -> FileIO:
+    """Open the file that was judged. Raises OSError if the path now leads to another file, or if the file has changed.
+
+    Whoever can write to one of its folders could replace the file with a link to a private file of the user.
+    """
+    file = open_regular(path, follow=follow)
+    if identity_of(os.fstat(file.fileno())) == judged:
+        return file
+    file.close()
+    raise OSError(errno.ESTALE, "changed after it was scanned", os.fspath(path))
+
+
+def read_judged(opened: Callable[[], FileIO], name: str, digest: str) -> bytes:
+    """Return the content of a file that was judged. Raises SyncRefused if its content is another one now."""
+    try:
+        with opened() as file:
+            data = file.readall() or b""
+    except OSError as error:
+        raise SyncRefused(f"{name!r} cannot be read: {error.strerror}", hint="run the command again") from None
+    if hashlib.sha256(data).hexdigest() == digest:
+        return data
+    raise SyncRefused(f"{name!r} changed while it was being read", hint="run the command again")
+
+
+def real_path_of(file: FileIO) -> str:
+    """Return the path of an open file without links. The result does not depend on links that were replaced since."""
+    if hasattr(fcntl, "F_GETPATH"):
+        return os.fsdecode(fcntl.fcntl(file, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+    return str(Path(f"/proc/self/fd/{file.fileno()}").readlink())
 
 
 def read_digest_cache(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
@@ -95,8 +142,13 @@ def write_state(folder: Path, name: str, value: Any) -> None:
         return
 
 
-def digest_file(path: Path | str, name: str, *, follow: bool = False) -> CachedDigest:
-    """Return the digest of a file that did not change while it was read. Raises StillChanging, OSError."""
+def digest_file(
+    path: Path | str, name: str, *, follow: bool = False, judge_path: Callable[[str], str] = lambda _: ""
+) -> tuple[CachedDigest, FileIdentity]:
+    """Return the digest and the identity of a file that did not change while it was read.
+
+    `judge_path` returns why a file with this real path must not be sent, or "". Raises StillChanging, OSError.
+    """
     for _ in range(TRIES):
         with open_regular(path, follow=follow) as file:
             status = os.fstat(file.fileno())
@@ -107,7 +159,8 @@ def digest_file(path: Path | str, name: str, *, follow: bool = False) -> CachedD
                 whole.update(chunk)
                 seen += len(chunk)
             if seen == status.st_size and stat_fields(os.fstat(file.fileno())) == before:
-                return CachedDigest(before, whole.hexdigest(), secret_by_content(name, first[:SCANNED_BYTES], seen))
+                why = judge_path(real_path_of(file)) or secret_by_content(name, first[:SCANNED_BYTES], seen)
+                return CachedDigest(before, whole.hexdigest(), why), identity_of(status)
     raise StillChanging(name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -110,6 +111,8 @@ class _Folder:
     pipeline: tuple[Rules, ...]
     only_tracked: bool = False
     kept: bool = False
+    found: tuple[int, int] | None = None
+    """The device and the inode that the folder had in the listing of the folder above."""
 
 
 def walk_project(root: Path) -> Walk:
@@ -126,25 +129,44 @@ def walk_project(root: Path) -> Walk:
     while waiting:
         folder = waiting.pop()
         try:
-            with os.scandir(root / folder.path) as listing:
-                listed = sorted(listing, key=lambda entry: entry.name)
+            with _opened(root, folder) as fd:
+                with os.scandir(fd) as listing:
+                    listed = sorted(listing, key=lambda entry: entry.name)
+                entries += len(listed)
+                if entries > MAX_ENTRIES:
+                    return replace(walk, scopes=tuple(scopes), cut=True)
+                rules_bytes += _size_of_rules(listed)
+                if rules_bytes > MAX_RULES:
+                    walk.unreadable[folder.path] = f"the ignore files have more than {MAX_RULES // 2**20} MiB"
+                    break
+                inner = _with_rules(folder, root, {entry.name for entry in listed})
+                if inner is None:
+                    continue
+                if inner.scope is not folder.scope:
+                    scopes.append(inner.scope)
+                waiting.extend(_visit_folder(inner, listed, walk, fd))
         except OSError as error:
             walk.unreadable[folder.path] = error.strerror or str(error)
-            continue
-        entries += len(listed)
-        if entries > MAX_ENTRIES:
-            return replace(walk, scopes=tuple(scopes), cut=True)
-        rules_bytes += _size_of_rules(listed)
-        if rules_bytes > MAX_RULES:
-            walk.unreadable[folder.path] = f"the ignore files have more than {MAX_RULES // 2**20} MiB"
-            break
-        inner = _with_rules(folder, root, {entry.name for entry in listed})
-        if inner is None:
-            continue
-        if inner.scope is not folder.scope:
-            scopes.append(inner.scope)
-        waiting.extend(_visit_folder(inner, listed, walk))
     return replace(walk, scopes=tuple(scopes))
+
+
+@contextlib.contextmanager
+def _opened(root: Path, folder: _Folder) -> Iterator[int]:
+    """Open the folder that was found. Raises OSError if another user has replaced it or a folder above it with a link.
+
+    The entries of a listing use the descriptor until the end of the block.
+    """
+    fd = os.open(root / folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if folder.found not in (None, _place_of(os.fstat(fd))):
+            raise OSError(errno.ESTALE, "replaced while the project was being read")
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _place_of(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _size_of_rules(listed: list[os.DirEntry[str]]) -> int:
@@ -153,7 +175,7 @@ def _size_of_rules(listed: list[os.DirEntry[str]]) -> int:
     return 0
 
 
-def _visit_folder(folder: _Folder, listed: list[os.DirEntry[str]], walk: Walk) -> Iterator[_Folder]:
+def _visit_folder(folder: _Folder, listed: list[os.DirEntry[str]], walk: Walk, fd: int) -> Iterator[_Folder]:
     """Record the files of one folder that belong to the project, and yield the folders to list."""
     scope, prefix = folder.scope, f"{folder.path}/" if folder.path else ""
     for entry in listed:
@@ -167,11 +189,12 @@ def _visit_folder(folder: _Folder, listed: list[os.DirEntry[str]], walk: Walk) -
         if out and (verdict or not is_folder or not scope.holds_tracked(path)):
             continue
         if not is_folder:
-            _record(entry, path, walk)
+            _record(entry, path, walk, fd)
         elif path.count("/") >= MAX_DEPTH:
             walk.too_deep.append(path)
         else:
-            yield _Folder(path, scope, folder.git, folder.pipeline, only_tracked=out, kept=verdict is False)
+            found = _place_of(entry.stat(follow_symlinks=False))
+            yield _Folder(path, scope, folder.git, folder.pipeline, out, kept=verdict is False, found=found)
 
 
 def _is_ignored(folder: _Folder, path: str, name: str, is_folder: bool) -> bool:
@@ -183,13 +206,13 @@ def _is_ignored(folder: _Folder, path: str, name: str, is_folder: bool) -> bool:
     return not scope.is_tracked(path)
 
 
-def _record(entry: os.DirEntry[str], path: str, walk: Walk) -> None:
+def _record(entry: os.DirEntry[str], path: str, walk: Walk, fd: int) -> None:
     try:
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISREG(status.st_mode):
             walk.files[path] = status
         elif stat.S_ISLNK(status.st_mode):
-            walk.links[path] = os.readlink(entry.path)  # noqa: PTH115 - Path would normalise the text
+            walk.links[path] = os.readlink(entry.name, dir_fd=fd)
         else:
             walk.special[path] = kind_of(status.st_mode)
     except FileNotFoundError:
@@ -258,3 +281,8 @@ def _read_rules(path: Path, folder: str, ignores_case: bool, *, follow: bool = F
     except OSError:
         return ()
     return (rules,) if rules.patterns else ()
+
+
+def shown(path: str) -> str:
+    """Return a path as printable text. Bytes that are not UTF-8 become escapes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

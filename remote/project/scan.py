@@ -6,45 +6,39 @@ import hashlib
 import os
 import posixpath
 import unicodedata
-from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from io import FileIO
+from pathlib import Path
 
 from remote.errors import SyncRefused
 from remote.project.digests import (
     CachedDigest,
+    FileIdentity,
     StillChanging,
     digest_file,
+    identity_of,
+    is_same_file,
+    open_judged,
     read_digest_cache,
+    read_judged,
     stat_fields,
     write_digest_cache,
 )
 from remote.project.identity import owner_of, project_of
-from remote.project.included_files import Walk, walk_project
+from remote.project.included_files import Walk, shown, walk_project
+from remote.project.limits import Limits, judge_limits, judge_untracked
 from remote.project.repository_findings import judge_repositories
 from remote.project.secrets import secret_by_name
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
-from remote.protocol.quantities import count
-from remote.protocol.quantities import size as quantity
-from remote.protocol.tree import LARGE_BYTES, Manifest, Row
+from remote.protocol.tree import Manifest, Row
 
 SHOWN = 5
 IGNORE_HINT = "add it to .pipelineignore"
 CODE_SUFFIXES = (".cfg", ".ini", ".ipynb", ".json", ".py", ".sh", ".toml", ".yaml", ".yml")
 """Suffixes of files that fixers may rewrite. Untracked files with other suffixes are not code in a folder of data."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The limits of an upload of code. An untracked file of `large_bytes` or more causes a warning."""
-
-    file_bytes: int = 100 * 10**6
-    large_bytes: int = LARGE_BYTES
-    total_bytes: int = 2 * 10**9
-    files: int = 20_000
 
 
 @dataclass(frozen=True)
@@ -58,6 +52,7 @@ class Scan:
     report: Report
     limits: Limits = field(default_factory=Limits)
     data_link: str = ""
+    judged: Mapping[str, FileIdentity] = field(default_factory=dict)
 
     @property
     def size_bytes(self) -> int:
@@ -75,6 +70,14 @@ class Scan:
         """Read the current content of one file."""
         return (self.root / path).read_bytes()
 
+    def opened(self, path: str) -> FileIO:
+        """Open a file as it was scanned. Raises OSError if it has changed, or if another file is in its place."""
+        return open_judged(f"{self.root}/{path}", self.judged[path])
+
+    def read_scanned(self, path: str) -> bytes:
+        """Read a file as it was scanned. Raises SyncRefused if it has changed, or if another file is in its place."""
+        return read_judged(lambda: self.opened(path), path, self.digest(path))
+
 
 def scan_project(
     root: Path, *, project: str = "", owner: str = "", limits: Limits | None = None, data_link: str = ""
@@ -91,13 +94,14 @@ def scan_project(
     walk = _without_data(walk_project(root), data_link)
     secrets = {path: why for path in walk.files if (why := secret_by_name(path))}
     links, link_findings = _read_links(root, walk, data_link)
-    large = list(_judge_limits(walk, limits))
-    rows, unread = ({}, []) if large else _read_rows(root, walk, leave=secrets)
+    large = list(judge_limits(walk, limits))
+    judged: dict[str, FileIdentity] = {}
+    rows, unread = ({}, []) if large else _read_rows(root, walk, judged, leave=secrets)
     named = [_secret(path, why) for path, why in secrets.items()]
-    judged = (*_judge_special_files(walk), *large, *_judge_untracked(walk, limits), *judge_repositories(walk, root))
-    report = Report((*judged, *_judge_names(walk), *named, *unread, *link_findings))
+    found = (*_judge_special_files(walk), *large, *judge_untracked(walk, limits), *judge_repositories(walk, root))
+    report = Report((*found, *_judge_names(walk), *named, *unread, *link_findings))
     manifest = Manifest({} if large else dict(sorted({**rows, **links}.items())))
-    return Scan(root, project or project_of(root), owner or owner_of(root), manifest, report, limits, data_link)
+    return Scan(root, project or project_of(root), owner or owner_of(root), manifest, report, limits, data_link, judged)
 
 
 def _without_data(walk: Walk, data_link: str) -> Walk:
@@ -131,7 +135,9 @@ def _project_root(root: Path) -> Path:
     return real
 
 
-def _read_rows(root: Path, walk: Walk, *, leave: Container[str]) -> tuple[dict[str, Row], list[Finding]]:
+def _read_rows(
+    root: Path, walk: Walk, judged: dict[str, FileIdentity], *, leave: Container[str]
+) -> tuple[dict[str, Row], list[Finding]]:
     memory = read_digest_cache(root / ".halfstep")
     known: dict[str, CachedDigest] = {}
     rows: dict[str, Row] = {}
@@ -140,10 +146,12 @@ def _read_rows(root: Path, walk: Walk, *, leave: Container[str]) -> tuple[dict[s
     for path, status in walk.files.items():
         if path in leave:
             continue
-        cached = memory.get(path)
+        cached, judged[path] = memory.get(path), identity_of(status)
         if cached is None or cached.look != stat_fields(status):
             try:
-                cached = digest_file(f"{top}/{path}", path)
+                cached, judged[path] = digest_file(f"{top}/{path}", path)
+                if not is_same_file(judged[path], status):
+                    raise StillChanging(path)
             except StillChanging:
                 findings.append(_refusal("changing", path, "kept changing while it was being read"))
                 continue
@@ -197,58 +205,6 @@ def _judge_special_files(walk: Walk) -> Iterable[Finding]:
         yield _refusal("too-deep", path, "is nested too deeply")
 
 
-def _judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
-    sizes = {path: status.st_size for path, status in walk.files.items()}
-    big = {path: size for path, size in sizes.items() if size > limits.file_bytes}
-    if big:
-        yield _too_large(
-            f"{count(len(big), 'file')} over {quantity(limits.file_bytes)}: {_top(big)}",
-            "add them to .pipelineignore; if the job needs them, set `data: {path: ...}` in the config",
-        )
-    others = {path: size for path, size in sizes.items() if path not in big}
-    total = sum(others.values())
-    if total > limits.total_bytes:
-        folders: Counter[str] = Counter()
-        for path, size in others.items():
-            folders[_upper_folder(path)] += size
-        yield _too_large(
-            f"{quantity(total)} in total, over {quantity(limits.total_bytes)}; most of it in {_top(folders)}",
-            "add files that are not code to .pipelineignore",
-        )
-    if len(sizes) > limits.files or walk.cut:
-        counts = Counter(_upper_folder(path) for path in sizes)
-        total_count = f"{count(len(sizes), 'file')}{' or more' if walk.cut else ''}"
-        largest = ", ".join(f"{shown(path)} ({count(files, 'file')})" for path, files in counts.most_common(SHOWN))
-        yield _too_large(
-            f"{total_count}, over {limits.files:,}; most of them in {largest}",
-            "add files that are not code to .pipelineignore",
-        )
-
-
-def _judge_untracked(walk: Walk, limits: Limits) -> Iterable[Finding]:
-    """Warn about large files that git does not track. Most of them are results of experiments."""
-    sizes = {path: status.st_size for path, status in walk.files.items() if path not in walk.tracked}
-    large = {path: size for path, size in sizes.items() if limits.large_bytes <= size <= limits.file_bytes}
-    if large:
-        count_text = f"{count(len(large), 'file')} of {quantity(limits.large_bytes)} or more"
-        yield Finding(
-            "large-untracked",
-            Severity.WARNING,
-            f"{count_text} that git does not track: {_top(large)}",
-            where=shown(max(large, key=large.__getitem__)),
-            hint="add them to .pipelineignore; if the job needs them, set `data: {path: ...}` in the config",
-        )
-
-
-def _upper_folder(path: str) -> str:
-    parts = PurePosixPath(path).parts
-    return "/".join(parts[: min(2, len(parts) - 1)]) + "/" if len(parts) > 1 else path
-
-
-def _top(sizes: dict[str, int] | Counter[str]) -> str:
-    return ", ".join(f"{shown(path)} ({quantity(size)})" for path, size in Counter(sizes).most_common(SHOWN))
-
-
 def _judge_names(walk: Walk) -> Iterable[Finding]:
     seen: dict[str, str] = {}
     for path in (*walk.files, *walk.links):
@@ -283,12 +239,3 @@ def _unreadable(path: str, error: OSError) -> Finding:
     if isinstance(error, FileNotFoundError):
         return _refusal("vanished", path, "vanished while the project was being read")
     return _refusal("unreadable", path, f"cannot be read: {error.strerror}")
-
-
-def _too_large(message: str, hint: str) -> Finding:
-    return Finding("too-large", Severity.ERROR, message, hint=hint, exit_code=ExitCode.SYNC)
-
-
-def shown(path: str) -> str:
-    """Return a path as printable text. Bytes that are not UTF-8 become escapes."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")

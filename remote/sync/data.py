@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from remote.errors import SyncRefused
 from remote.host import Host, read_answer
 from remote.project.data import DataScan
-from remote.project.scan import shown
+from remote.project.included_files import shown
 from remote.protocol.tree import DataReceived, DataSurvey
 from remote.sync.background_packing import pack_in_background
 from remote.sync.retry import retry_lost_connection
@@ -54,8 +55,7 @@ def _pieces(
     yield head, False
     done = sum(offsets.values())
     for name, (_, size) in scan.files.items():
-        path = scan.root / name if scan.root.is_dir() else scan.root
-        for piece in file_pieces(path, size - offsets[name], start=offsets[name], follow=True):
+        for piece in file_pieces(partial(scan.opened, name), size - offsets[name], start=offsets[name]):
             yield piece
             done += len(piece[0])
             if progress is not None:

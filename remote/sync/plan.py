@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 
-from remote.project.scan import Scan, shown
+from remote.project.included_files import shown
+from remote.project.scan import Scan
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 from remote.errors import RemoteFault
 from remote.host import Host, read_field
@@ -15,7 +15,7 @@ from remote.sync.agreed import known_host_manifest
 from remote.sync.background_packing import pack_in_background
 from remote.sync.retry import error_of_fault
 from remote.sync.rewrite import Change, sha256
-from remote.sync.stream import file_pieces, index_row, pack_head
+from remote.sync.stream import Opened, file_pieces, index_row, pack_head
 
 
 def send_scratch(
@@ -82,17 +82,17 @@ def _send(
     index = [index_row(path, row, put=True) for path, row in rows.items()]
     sized = [(digest, rows[path].size) for digest, path in contents.items()]
     head = pack_head({"rows": index, "deletes": [], "contents": sized})
-    stream = pack_in_background(_pieces(head, scan.root, contents, rows, made), "zlib", lambda: host.in_flight)
+    stream = pack_in_background(_pieces(head, scan.opened, contents, rows, made), "zlib", lambda: host.in_flight)
     answer = host.send("tree.scratch", {"project": scan.project, "nonce": nonce, "codec": "zlib"}, stream)
     return read_field(Identifier, host, answer, "path")
 
 
 def _pieces(
-    head: bytes, root: Path, contents: Mapping[str, str], rows: Mapping[str, Row], made: Mapping[str, bytes]
+    head: bytes, opened: Opened, contents: Mapping[str, str], rows: Mapping[str, Row], made: Mapping[str, bytes]
 ) -> Iterator[tuple[bytes, bool]]:
     yield head, False
     for path in contents.values():
         if path in made:
             yield made[path], False
         else:
-            yield from file_pieces(root / path, rows[path].size)
+            yield from file_pieces(partial(opened, path), rows[path].size)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from functools import partial
+from io import FileIO
 from typing import Any
 
 from remote.protocol.blocks import SAMPLE, is_dense
-from remote.protocol.regular import open_regular
 from remote.protocol.tree import Row
 from remote.sync.background_packing import InFlight, pack_in_background
 from remote.sync.plan import SyncPlan
 
 CHUNK = 2**18
 
+Opened = Callable[[str], FileIO]
+"""A function that opens a file as it was scanned. Raises OSError if the file has changed."""
 Progress = Callable[[int, int], None]
 """A function that is called with (bytes of files read so far, total bytes) while a stream is sent."""
 
 
 def stream_plan(
-    root: Path,
+    opened: Opened,
     plan: SyncPlan,
     codec: str,
     *,
@@ -30,8 +32,8 @@ def stream_plan(
 ) -> Iterator[bytes]:
     """Yield the stream of a plan, without the contents in `staged`, which the host already has.
 
-    If a file shrinks while it is sent, it is padded with zeros to its announced length, so that only the digest of this
-    file is wrong.
+    If a file has changed since its scan, or shrinks while it is sent, it is padded with zeros to its announced length,
+    so that only the digest of this file is wrong.
     """
     contents = contents_of(plan, staged)
     rows = [
@@ -40,7 +42,7 @@ def stream_plan(
     ]
     sized = [(digest, size) for digest, (_, size) in contents.items()]
     head = pack_head({"rows": rows, "deletes": list(plan.delete), "contents": sized})
-    return pack_in_background(_pieces(root, head, contents, progress), codec, in_flight)
+    return pack_in_background(_pieces(opened, head, contents, progress), codec, in_flight)
 
 
 def pack_head(value: Any) -> bytes:
@@ -64,23 +66,23 @@ def index_row(path: str, row: Row, *, put: bool) -> list[Any]:
 
 
 def _pieces(
-    root: Path, head: bytes, contents: dict[str, tuple[str, int]], progress: Progress | None
+    opened: Opened, head: bytes, contents: dict[str, tuple[str, int]], progress: Progress | None
 ) -> Iterator[tuple[bytes, bool]]:
     yield head, False
     total, done = sum(size for _, size in contents.values()), 0
     for path, size in contents.values():
-        for piece in file_pieces(f"{root}/{path}", size):
+        for piece in file_pieces(partial(opened, path), size):
             yield piece
             done += len(piece[0])
             if progress is not None:
                 progress(done, total)
 
 
-def file_pieces(path: Path | str, size: int, *, start: int = 0, follow: bool = False) -> Iterator[tuple[bytes, bool]]:
+def file_pieces(opened: Callable[[], FileIO], size: int, *, start: int = 0) -> Iterator[tuple[bytes, bool]]:
     """Yield exactly `size` bytes of a file as (piece, dense) pairs, padded with zeros if the file ends early."""
     left, dense = size, False
     try:
-        with open_regular(path, follow=follow) as file:
+        with opened() as file:
             file.seek(start)
             while left and (data := file.read(min(left, CHUNK))):
                 if left == size:

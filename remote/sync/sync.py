@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from remote.errors import RemoteFault, SyncRefused
 from remote.host import Host, Json, garbled, read_answer
-from remote.project.scan import IGNORE_HINT, Scan, scan_again, shown
+from remote.project.included_files import shown
+from remote.project.scan import IGNORE_HINT, Scan, scan_again
 from remote.protocol.blocks import PACKERS
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import Report
@@ -127,7 +128,7 @@ class _Attempt:
             "codec": codec,
         }
         stream = stream_plan(
-            self.scan.root,
+            self.scan.opened,
             plan,
             codec,
             in_flight=lambda: self.host.in_flight,

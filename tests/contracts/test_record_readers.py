@@ -50,8 +50,7 @@ NOT_RECORDS = {
     "remote.project.git_index": "the project's .git",
     "remote.project.included_files": "the project's ignore files",
     "remote.project.user_folder": "the user's configuration folder",
-    "remote.sync.stream": "the files that are sent",
-    "pipeline.export.bundle": "the data that is packed",
+    "pipeline.actions.adapter_evaluation": "the adapter that is sent",
 }
 """Modules that use the same functions to read other files."""
 

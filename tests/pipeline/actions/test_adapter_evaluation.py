@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions.adapter_evaluation import evaluate_folder
+from pipeline.actions.adapter_evaluation import _opened_files, evaluate_folder
 from pipeline.runs.selection import load_selection
 from remote.errors import DataUntrusted, HalfstepError
 from tests.pipeline.listeners import NoListener
@@ -84,3 +84,15 @@ def test_blobs_that_are_themselves_a_link_are_refused(project: Path) -> None:
     (cache / "snapshots" / "1f" / FILES[0]).symlink_to("../../blobs/key")
     with pytest.raises(DataUntrusted):
         evaluate("../cache/snapshots/1f")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_SE_the_file_that_was_checked_is_read_although_a_link_replaces_it(project: Path, name: str) -> None:
+    (project.parent / "private").write_text("private")
+    adapter = project / "adapter"
+    with _opened_files(adapter, project) as files:
+        (adapter / name).unlink()
+        (adapter / name).symlink_to(project.parent / "private")
+        assert files[name].read() == b"{}"
+    with pytest.raises(DataUntrusted), _opened_files(adapter, project):
+        pass

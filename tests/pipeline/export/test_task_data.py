@@ -117,7 +117,7 @@ def test_SE_a_file_that_changes_after_its_scan_is_not_packed(tmp_path: Path, con
     file.write_text("one")
     scan = scan_data(tmp_path / "sounds")
     file.write_text(contents)
-    with pytest.raises(SyncRefused, match="changed while it was being packed"):
+    with pytest.raises(SyncRefused, match="changed after it was scanned"):
         write_data(scan, tmp_path / "data.tar")
     assert not (tmp_path / "data.tar").exists()
 

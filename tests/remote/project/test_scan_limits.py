@@ -6,7 +6,8 @@ import os
 import subprocess
 import time
 
-from remote.project.scan import Limits, scan_project
+from remote.project.limits import Limits
+from remote.project.scan import scan_project
 from remote.protocol.exits import ExitCode
 
 

@@ -15,7 +15,8 @@ from typing import Any
 from remote.errors import ConnectionLost
 from remote.link.agent import AgentHost
 from remote.link.streams import LocalProcessStream, LocalStarter, ProcessStream
-from remote.project.scan import Limits, Scan, scan_project
+from remote.project.limits import Limits
+from remote.project.scan import Scan, scan_project
 from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import decode
 from remote.sync.sync import SyncReport, sync_project

@@ -1,0 +1,84 @@
+"""The limits of an upload of code: the size and the number of its files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from remote.project.included_files import Walk, shown
+from remote.protocol.dataclass import dataclass
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.quantities import count
+from remote.protocol.quantities import size as quantity
+from remote.protocol.tree import LARGE_BYTES
+
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of an upload of code. An untracked file of `large_bytes` or more causes a warning."""
+
+    file_bytes: int = 100 * 10**6
+    large_bytes: int = LARGE_BYTES
+    total_bytes: int = 2 * 10**9
+    files: int = 20_000
+
+
+def judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
+    """Yield a finding for each limit that the project exceeds."""
+    sizes = {path: status.st_size for path, status in walk.files.items()}
+    big = {path: size for path, size in sizes.items() if size > limits.file_bytes}
+    if big:
+        yield _too_large(
+            f"{count(len(big), 'file')} over {quantity(limits.file_bytes)}: {_top(big)}",
+            "add them to .pipelineignore; if the job needs them, set `data: {path: ...}` in the config",
+        )
+    others = {path: size for path, size in sizes.items() if path not in big}
+    total = sum(others.values())
+    if total > limits.total_bytes:
+        folders: Counter[str] = Counter()
+        for path, size in others.items():
+            folders[_upper_folder(path)] += size
+        yield _too_large(
+            f"{quantity(total)} in total, over {quantity(limits.total_bytes)}; most of it in {_top(folders)}",
+            "add files that are not code to .pipelineignore",
+        )
+    if len(sizes) > limits.files or walk.cut:
+        counts = Counter(_upper_folder(path) for path in sizes)
+        total_count = f"{count(len(sizes), 'file')}{' or more' if walk.cut else ''}"
+        largest = ", ".join(f"{shown(path)} ({count(files, 'file')})" for path, files in counts.most_common(SHOWN))
+        yield _too_large(
+            f"{total_count}, over {limits.files:,}; most of them in {largest}",
+            "add files that are not code to .pipelineignore",
+        )
+
+
+def judge_untracked(walk: Walk, limits: Limits) -> Iterable[Finding]:
+    """Warn about large files that git does not track. Most of them are results of experiments."""
+    sizes = {path: status.st_size for path, status in walk.files.items() if path not in walk.tracked}
+    large = {path: size for path, size in sizes.items() if limits.large_bytes <= size <= limits.file_bytes}
+    if large:
+        count_text = f"{count(len(large), 'file')} of {quantity(limits.large_bytes)} or more"
+        yield Finding(
+            "large-untracked",
+            Severity.WARNING,
+            f"{count_text} that git does not track: {_top(large)}",
+            where=shown(max(large, key=large.__getitem__)),
+            hint="add them to .pipelineignore; if the job needs them, set `data: {path: ...}` in the config",
+        )
+
+
+def _upper_folder(path: str) -> str:
+    parts = PurePosixPath(path).parts
+    return "/".join(parts[: min(2, len(parts) - 1)]) + "/" if len(parts) > 1 else path
+
+
+def _top(sizes: dict[str, int] | Counter[str]) -> str:
+    return ", ".join(f"{shown(path)} ({quantity(size)})" for path, size in Counter(sizes).most_common(SHOWN))
+
+
+def _too_large(message: str, hint: str) -> Finding:
+    return Finding("too-large", Severity.ERROR, message, hint=hint, exit_code=ExitCode.SYNC)

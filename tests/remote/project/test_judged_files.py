@@ -1,0 +1,136 @@
+"""The file that is sent is the one that was scanned, also if another user replaces it in between."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.export.bundle import pack_project
+from remote.errors import SyncRefused
+from remote.project.data import scan_data
+from remote.project.included_files import walk_project
+from remote.project.scan import scan_project
+from remote.sync.stream import file_pieces
+
+SIZE = 9
+
+
+def by_link(path: Path, private: Path) -> None:
+    path.unlink()
+    path.symlink_to(private)
+
+
+def by_folder(path: Path, private: Path) -> None:
+    path.parent.rename(path.parent.with_name("old"))
+    path.parent.symlink_to(private.parent)
+
+
+def by_other_file(path: Path, private: Path) -> None:
+    (path.parent / "new").write_bytes(private.read_bytes())
+    (path.parent / "new").rename(path)
+
+
+REPLACE = pytest.mark.parametrize("replace", [by_link, by_folder, by_other_file])
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "p" / "sub" / "a.txt"
+    path.parent.mkdir(parents=True)
+    path.write_text("harmless\n")
+    return path
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Path:
+    private = tmp_path / "home" / "a.txt"
+    private.parent.mkdir()
+    private.write_text("private!\n")
+    return private
+
+
+@REPLACE
+def test_SE_no_byte_of_a_file_that_replaced_scanned_data_is_sent(
+    path: Path, private: Path, replace: Callable[[Path, Path], None]
+) -> None:
+    scan = scan_data(path.parents[1])
+    replace(path, private)
+    assert b"".join(piece for piece, _ in file_pieces(lambda: scan.opened("sub/a.txt"), SIZE)) == bytes(SIZE)
+    with pytest.raises(SyncRefused):
+        scan.read_scanned("sub/a.txt")
+
+
+@REPLACE
+def test_SE_no_byte_of_a_file_that_replaced_scanned_code_is_sent_or_packed(
+    path: Path, private: Path, replace: Callable[[Path, Path], None]
+) -> None:
+    scan = scan_project(path.parents[1])
+    replace(path, private)
+    assert b"".join(piece for piece, _ in file_pieces(lambda: scan.opened("sub/a.txt"), SIZE)) == bytes(SIZE)
+    with pytest.raises(SyncRefused):
+        pack_project(scan, {}, data="")
+
+
+def test_SE_data_whose_digest_is_cached_is_compared_too(path: Path, private: Path, tmp_path: Path) -> None:
+    os.utime(path, (1, 1))
+    for _ in range(2):
+        scan = scan_data(path.parent, tmp_path / "memory")
+    by_link(path, private)
+    with pytest.raises(OSError, match="changed"):
+        scan.opened("a.txt")
+
+
+def test_SE_one_file_as_data_is_opened_as_it_was_scanned(path: Path, private: Path) -> None:
+    scan = scan_data(path)
+    with scan.opened("a.txt") as file:
+        assert file.read() == b"harmless\n"
+    by_link(path, private)
+    with pytest.raises(OSError, match="changed"):
+        scan.opened("a.txt")
+
+
+def test_SE_a_folder_that_is_replaced_during_the_walk_is_not_entered(
+    path: Path, private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other user replaces the folder after the folder above it has been listed."""
+    scandir = os.scandir
+
+    def listed(place: int) -> object:
+        entries = list(scandir(place))
+        if not path.parent.is_symlink():
+            by_folder(path, private)
+        return Listing(entries)
+
+    monkeypatch.setattr(os, "scandir", listed)
+    walk = walk_project(path.parents[1])
+    assert "sub/a.txt" not in walk.files and "replaced" in walk.unreadable["sub"]
+
+
+class Listing(list[object]):
+    def __enter__(self) -> Listing:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def test_SE_the_real_path_of_the_file_that_was_read_decides_whether_it_is_a_secret(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The link is placed after the path was judged, right before the file is opened."""
+    private = tmp_path / "home" / ".ssh" / "notes"
+    private.parent.mkdir(parents=True)
+    private.write_text("private!\n")
+    resolve = Path.resolve
+
+    def judged(self: Path, strict: bool = False) -> Path:
+        real = resolve(self, strict)
+        if self == path:
+            by_link(path, private)
+        return real
+
+    monkeypatch.setattr(Path, "resolve", judged)
+    with pytest.raises(SyncRefused, match="no file of"):
+        scan_data(path.parent)
