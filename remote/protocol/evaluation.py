@@ -6,12 +6,15 @@ from typing import Dict, Optional, Tuple
 
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.training import LOSS, TrainingSpec
+from remote.protocol.values import Malformed
 
 RESULT = "evaluation.json"
 ANSWERS = "answers.jsonl"
 ADAPTER = "adapter"
 BASE = "base"
 INTERVAL = 0.95
+MAX_METRICS = 200
+MAX_NAME = 100
 ASPECTS = ("accuracy", "fluency", "prosodic", "total")
 ERROR_RATES = ("wer", "per", "cer")
 VARIANTS = ("_all", "_answered")
@@ -81,3 +84,13 @@ class EvaluationResult:
     decoding: str = "greedy"
     precision: str = ""
     resamples: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise Malformed for more models or metrics than an evaluation has: a report has a cell for each of both."""
+        models = [scores.model for scores in self.scores]
+        if len(models) > len({ADAPTER, BASE}.intersection(models)):
+            raise Malformed("scores: expected one row for the adapter and one for the base model")
+        if any(len(scores.metrics) > MAX_METRICS for scores in self.scores):
+            raise Malformed(f"scores: more than {MAX_METRICS} metrics")
+        if any(len(name) > MAX_NAME for scores in self.scores for name in scores.metrics):
+            raise Malformed(f"scores: a name of more than {MAX_NAME} characters")
