@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pipeline.messages.listener import Listener
+from pipeline.messages.outcome import MAX_FINDINGS
 from pipeline.records.last_seen import note_job
 from remote.errors import HalfstepError
 from remote.host import Host
@@ -32,14 +33,14 @@ def follow_to_end(
     """Follow a job and return its last event, or None if the job sent none.
 
     The state of the job is recorded in `folder`, the local folder of the run, every RECORD_S seconds and at the end, so
-    that `status` can show it while the host is unreachable. Notes for which `is_known` returns True are not shown. A
-    lost connection is reopened.
+    that `status` can show it while the host is unreachable. Notes for which `is_known` returns True, and notes after
+    the first MAX_FINDINGS, are not shown. A lost connection is reopened.
     """
     last: JobNews | None = None
     recorded_at = -math.inf
     try:
         for news in follow_job(host, project, run, retry=announcing_retries(listener)):
-            for note in news.watched[len(last.watched) if last is not None else 0 :]:
+            for note in news.watched[len(last.watched) if last is not None else 0 : MAX_FINDINGS]:
                 if not is_known(note):
                     listener.note(note_in_words(run, note))
             last = news

@@ -12,6 +12,7 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.gauges import GpuUse
 from remote.protocol.jobs import JobState, Progress, RunSurvey, seconds_left
+from remote.protocol.quantities import count
 
 
 class StageState(StrEnum):
@@ -29,6 +30,8 @@ class StageState(StrEnum):
     RUNNING = "running"
 
 
+MAX_FINDINGS = 100
+"""The maximum number of findings of each severity that are shown. A host could send any number."""
 ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
 
@@ -107,10 +110,19 @@ class Outcome:
 
     @property
     def shown_findings(self) -> tuple[Finding, ...]:
-        """Return the findings, errors first, then warnings, with complete commands in the hints."""
-        worst_first = sorted(self.findings, key=lambda one: ORDER.index(one.severity))
+        """Return the findings, errors first, then warnings, with complete commands in the hints.
+
+        If there are more than MAX_FINDINGS of a severity, the others are only counted.
+        """
+        worst_first = [one for severity in ORDER for one in self._shown_of(severity)]
         config, given = ("", ()) if self.foreign else (self.config, self.given)
         return tuple(replace(one, hint=complete_hint(one.hint, self.host, config, given)) for one in worst_first)
+
+    def _shown_of(self, severity: Severity) -> list[Finding]:
+        found = [one for one in self.findings if one.severity is severity]
+        others = len(found) - MAX_FINDINGS
+        more = Finding("more-findings", severity, f"{count(others, 'more finding')} of this severity")
+        return [*found[:MAX_FINDINGS], *([more] if others > 0 else [])]
 
 
 def job_outcome(run: RunSurvey) -> JobOutcome:

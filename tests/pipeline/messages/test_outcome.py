@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline.messages.as_json import outcome_to_json
 from pipeline.messages.outcome import Outcome, job_outcome
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
@@ -30,6 +31,20 @@ def test_errors_come_before_warnings_and_each_group_keeps_its_order() -> None:
         "secret-file",
         "not-checked",
     ]
+
+
+def test_SE_a_host_that_sends_many_findings_fills_no_terminal() -> None:
+    sent = [finding("job-warning", Severity.WARNING)] * 180_000 + [finding("child-failed", Severity.ERROR)] * 100
+    outcome = Outcome("status", findings=(*sent, finding("not-checked", Severity.INFO)))
+    shown = outcome.shown_findings
+    assert [one.check for one in shown] == [
+        *["child-failed"] * 100,
+        *["job-warning"] * 100,
+        "more-findings",
+        "not-checked",
+    ]
+    assert (shown[200].severity, shown[200].message) == (Severity.WARNING, "179,900 more findings of this severity")
+    assert len(outcome_to_json(outcome)["findings"]) == len(shown)
 
 
 @pytest.mark.parametrize(
