@@ -147,13 +147,24 @@ def _below(roots: Iterable[int], processes: Iterable[Process]) -> List[Process]:
 
 
 def marked_processes(*marks: str) -> List[Process]:
-    """Return the living processes whose environment has each of `marks` (NAME=value), or [] without /proc."""
+    """Return the living processes of this user whose environment has each of `marks` (NAME=value), or [] without /proc.
+
+    Root can read the environment of every process, and another user can copy the marks from a command line.
+    """
     variables = {os.fsencode(mark) for mark in marks}
     result = []
     for process in all_processes():
-        if process.pid != os.getpid() and not process.dead and variables.issubset(read_environment(process.pid)):
+        is_other = process.pid != os.getpid() and not process.dead and _is_own(process.pid)
+        if is_other and variables.issubset(read_environment(process.pid)):
             result.append(process)
     return result
+
+
+def _is_own(pid: int) -> bool:
+    try:
+        return os.stat(f"/proc/{pid}").st_uid == os.getuid()
+    except OSError:
+        return False
 
 
 def read_environment(pid: int) -> Tuple[bytes, ...]:
