@@ -116,7 +116,7 @@ def verify_host_key(
 
 
 def _accepted(hop: ResolvedHop, presented: HostKey, prompter: Prompter | None) -> bool:
-    if prompter is None:
+    if prompter is None or hop.strict or hop.batch:
         return False
     return prompter.confirm(
         f"The host key of {hop.where} ({hop.alias}) is unknown: {presented.key_type}\n"
@@ -132,6 +132,9 @@ def _unknown(hop: ResolvedHop, presented: HostKey) -> HostKeyRefused:
     """
     name = hop.destination or hop.alias
     check = shell_command("pipeline hosts check {}   (asks at a terminal)", name)
+    why = "StrictHostKeyChecking yes" if hop.strict else "BatchMode yes" if hop.batch else ""
+    if why:
+        check = f"add the key to known_hosts, because {why} in ~/.ssh/config forbids the question"
     pin = f", or add --set host.host_key={presented.fingerprint}" if hop.is_target else ""
     kind = "host" if hop.is_target else "gateway"
     return HostKeyRefused(

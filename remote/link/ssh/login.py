@@ -56,7 +56,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
     def __init__(self, hop: ResolvedHop, prompter: Prompter | None) -> None:
         super().__init__(ssh_config=None)
         self._hop = hop
-        self._prompter = prompter
+        self._prompter = None if hop.batch else prompter
         self._allowed: tuple[str, ...] = ()
         self._typed: bool | None = None
         """Whether an answer was typed to keyboard-interactive questions, or None if the server asked no question."""
@@ -213,13 +213,14 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         for _ in range(PASSWORD_TRIES):
             if self._prompter is None:
                 return False
-            if "keyboard-interactive" in self._allowed:
+            methods = [method for method in self._allowed if method in self._hop.prompts]
+            if "keyboard-interactive" in methods:
                 self._typed = None
                 accepted = self._attempt(transport, lambda: transport.auth_interactive(user, self._answer))
                 if not accepted and not self._typed:
                     self.tried.append(NO_QUESTION if self._typed is None else NO_PASSWORD)
                     return False
-            elif "password" in self._allowed:
+            elif "password" in methods:
                 password = self._prompter.secret(f"Password for {self._hop.where}: ")
                 if not password:
                     self.tried.append(NO_PASSWORD)

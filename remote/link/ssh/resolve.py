@@ -20,6 +20,7 @@ PLAIN = "remote.link.ssh.plain_config"
 DEFAULT_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 SYSTEM_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 DEFAULT_IDENTITIES = ("~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ed25519")
+PROMPTS = {"keyboard-interactive": "kbdinteractiveauthentication", "password": "passwordauthentication"}
 ReadOptions = Callable[[Hop], Options]
 
 
@@ -92,6 +93,9 @@ def _hop(
         proxy_command=None if jumped else _proxy_command(options),
         connect_timeout_s=float(timeout) if timeout.isdigit() else None,
         accept_new=_first_value(options, "stricthostkeychecking") == "accept-new",
+        strict=_first_value(options, "stricthostkeychecking") in ("yes", "true"),
+        batch=_first_value(options, "batchmode") in ("yes", "true"),
+        prompts=tuple(method for method, key in PROMPTS.items() if _first_value(options, key) not in ("no", "false")),
         destination=address.destination or address.name,
         is_target=is_target,
     )

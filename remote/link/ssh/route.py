@@ -11,6 +11,8 @@ class ResolvedHop:
 
     `key_name` is its name in known_hosts; `host_key` is the fingerprint that the host file pins.
     `revoked_keys` are the files of RevokedHostKeys, and `known_hosts_command` the words of KnownHostsCommand.
+    `accept_new` and `strict` are StrictHostKeyChecking `accept-new` and `yes`, `batch` is BatchMode. `prompts` are the
+    methods that PasswordAuthentication and KbdInteractiveAuthentication permit.
     `destination` is the value of --host, for hints; all hops of a route have the same value.
     """
 
@@ -29,6 +31,9 @@ class ResolvedHop:
     proxy_command: str | None = None
     connect_timeout_s: float | None = None
     accept_new: bool = False
+    strict: bool = False
+    batch: bool = False
+    prompts: tuple[str, ...] = ("keyboard-interactive", "password")
     destination: str = ""
     is_target: bool = True
 

@@ -105,6 +105,22 @@ def test_BI_32_a_changed_host_key_is_refused_under_every_policy(
     assert attempts(sshd) == []
 
 
+@pytest.mark.parametrize("setting", ["StrictHostKeyChecking yes", "BatchMode yes"])
+def test_SE_an_unknown_key_is_refused_without_a_question_if_ssh_would_not_ask(
+    setting: str, sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sshd.known_hosts.unlink()
+    (tmp_path / "config").write_text(f"{sshd.ssh_config()}  {setting}\n")
+    monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(tmp_path / "config"))
+    person = Person(yes=True)
+    host = open_host(sshd.address(host="titan", port=None, identity_file=None, known_hosts=None), prompter=person)
+    with pytest.raises(HostKeyRefused, match="is unknown") as caught:
+        host.probe(["true"])
+    host.close()
+    assert person.questions == [] and attempts(sshd) == [] and not own_known_hosts().exists()
+    assert setting in caught.value.hint
+
+
 def test_BI_32_a_key_other_than_the_pinned_one_is_refused(sshd: Sshd) -> None:
     error = refused(sshd, host_key="SHA256:" + "A" * 43)
     assert sshd.fingerprint() in error.message

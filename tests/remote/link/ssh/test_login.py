@@ -134,6 +134,18 @@ def test_BI_38_a_rejected_password_and_a_missing_prompter_are_reported(
         assert "wrong" not in error.message
 
 
+@pytest.mark.parametrize("setting", ["BatchMode yes", "PasswordAuthentication no\n  KbdInteractiveAuthentication no"])
+def test_SE_no_password_is_asked_for_if_ssh_would_not_ask(
+    start_sshd: StartSshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    server = start_sshd(lines=["PubkeyAuthentication no", "PasswordAuthentication yes"])
+    (tmp_path / "config").write_text(f"{server.ssh_config()}  {setting}\n")
+    monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(tmp_path / "config"))
+    person = Person(secrets=["secret"])
+    assert "it allows" in refused(server, prompter=person, host="titan", port=None).message
+    assert person.questions == []
+
+
 @pytest.mark.parametrize(
     ("lines", "secrets", "tried"),
     [

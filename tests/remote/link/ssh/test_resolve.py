@@ -129,6 +129,25 @@ def test_an_invalid_configuration_is_reported_with_the_message_of_ssh(home: Path
 
 
 @needs_ssh
+@pytest.mark.parametrize(
+    ("setting", "strict", "batch", "prompts"),
+    [
+        ("User me", False, False, ("keyboard-interactive", "password")),
+        ("StrictHostKeyChecking yes", True, False, ("keyboard-interactive", "password")),
+        ("StrictHostKeyChecking ask", False, False, ("keyboard-interactive", "password")),
+        ("BatchMode yes", False, True, ("keyboard-interactive", "password")),
+        ("PasswordAuthentication no", False, False, ("keyboard-interactive",)),
+        ("KbdInteractiveAuthentication no", False, False, ("password",)),
+    ],
+)
+def test_SE_the_options_that_forbid_a_question_are_resolved(
+    home: Path, setting: str, strict: bool, batch: bool, prompts: tuple[str, ...]
+) -> None:
+    hop = target(home, f"Host titan\n  {setting}\n")
+    assert (hop.strict, hop.batch, hop.prompts) == (strict, batch, prompts)
+
+
+@needs_ssh
 @pytest.mark.parametrize(("setting", "taken"), [("accept-new", True), ("no", False), ("ask", False), ("yes", False)])
 def test_only_accept_new_avoids_the_prompt(home: Path, setting: str, taken: bool) -> None:
     assert target(home, f"Host titan\n  StrictHostKeyChecking {setting}\n").accept_new is taken
