@@ -78,7 +78,9 @@ def job_environment(spec: JobSpec, run: RunLayout, launch: Launch) -> Dict[str, 
     if any("{free_port}" in value for value in configured.values()):
         port = str(free_port())
         configured = {name: value.replace("{free_port}", port) for name, value in configured.items()}
-    return {**(launch.environment or dict(os.environ)), **ours, **configured, **secrets}
+    # torch runs code from this folder. Its default is in /tmp, where another user can create the folder first.
+    compiled = {"TORCHINDUCTOR_CACHE_DIR": f"{run.root}/inductor"}
+    return {**compiled, **(launch.environment or dict(os.environ)), **ours, **configured, **secrets}
 
 
 def job_argv(spec: JobSpec, run: RunLayout, job: JobLayout, payload: str) -> List[str]:

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from remote.payload.processes.launch import Launch, take_launch, write_launch
+from remote.payload.processes.launch import Launch, job_environment, take_launch, write_launch
 from remote.payload.processes.private_folder import _shared_memory, secret_folder
+from remote.protocol.jobs import JobSpec
+from remote.protocol.layout import RunLayout
 
 LAUNCH = Launch({"HF_TOKEN": "hf_value"}, {"PATH": "/bin"})
 
@@ -182,3 +184,18 @@ def test_SE_22_a_launch_file_of_another_user_is_not_read(tmp_path: Path, account
     shutil.chown(path, account())
     with pytest.raises(PermissionError):
         take_launch(str(path))
+
+
+@pytest.mark.parametrize("configured", ["", "/own/cache"])
+@pytest.mark.parametrize("where", ["host", "spec"])
+def test_SE_22_torch_keeps_compiled_code_in_the_run_unless_a_place_is_configured(
+    monkeypatch: pytest.MonkeyPatch, where: str, configured: str
+) -> None:
+    """Its default is in /tmp, where another user could create the folder first, and torch runs the code in it."""
+    name = "TORCHINDUCTOR_CACHE_DIR"
+    monkeypatch.delenv(name, raising=False)
+    if configured and where == "host":
+        monkeypatch.setenv(name, configured)
+    given = {name: configured} if configured and where == "spec" else {}
+    environment = job_environment(JobSpec("r", 1, "", (), environment=given), RunLayout("/run"), Launch())
+    assert environment[name] == (configured or "/run/inductor")
