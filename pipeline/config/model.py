@@ -133,7 +133,8 @@ class LogsConfig(Frozen):
 class InputsConfig(Frozen):
     """The project files that are inputs of a run. Changes of other files do not start a new run.
 
-    `exclude` holds gitignore patterns; `auto` means documentation, images, tests and the outputs of notebooks.
+    `exclude` holds gitignore patterns; `auto` means documentation, images, tests, untracked log files and the
+    outputs of notebooks.
     """
 
     exclude: tuple[Text, ...] = ("auto",)

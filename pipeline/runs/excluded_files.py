@@ -1,4 +1,4 @@
-"""Select the project files that are not inputs of a run: by default documentation, images and tests."""
+"""Select the project files that are not inputs of a run: by default documentation, images, tests and log files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ MOST_VALUES = 1_000_000
 DOCUMENTATION = ("*.md", "*.rst", "docs/", "LICENSE*", "NOTICE*", "CITATION*", ".github/", ".vscode/", ".idea/")
 IMAGES = ("*.png", "*.jpg", "*.jpeg", "*.gif", "*.svg", "*.webp", "*.pdf")
 TESTS = ("tests/", "**/test/**/*.py", "test_*.py", "*_test.py", "conftest.py")
+LOGS = ("*.log", "nohup.out")
+"""Excluded unless git tracks them: `pipeline run > run.log` writes such a file into the project."""
 READ_BY_TRAINING = ("!**/data/**", "!**/dataset*/**", "!**/prompt*/**", "!**/template*/**")
 """Folders whose documentation and images a training script probably reads."""
-AUTO_PATTERNS = (*DOCUMENTATION, *IMAGES, *TESTS, *READ_BY_TRAINING)
+AUTO_PATTERNS = (*DOCUMENTATION, *IMAGES, *TESTS, *LOGS, *READ_BY_TRAINING)
 
 
 def patterns_of(exclude: Iterable[str]) -> tuple[str, ...]:
@@ -29,17 +31,28 @@ def patterns_of(exclude: Iterable[str]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=8)
-def excluded_files(paths: tuple[str, ...], exclude: tuple[str, ...], command: tuple[str, ...]) -> frozenset[str]:
-    """Return the paths that are not inputs of a run.
+def excluded_files(
+    paths: tuple[str, ...],
+    exclude: tuple[str, ...],
+    command: tuple[str, ...],
+    untracked: frozenset[str] = frozenset(),
+) -> frozenset[str]:
+    """Return the paths that are not inputs of a run. `untracked` are the files that git does not track.
 
     A file or folder that the command names is an input. If the command names a file in an excluded folder, all files of
     that folder are inputs, because a script may read files that are next to it.
     """
-    rules = parse_rules("\n".join(patterns_of(exclude)).encode("utf-8", "surrogateescape"))
-    excluded = {path for path in paths if _is_excluded(rules, path)}
+    patterns = patterns_of(exclude)
+    rules = _rules(patterns)
+    of_tracked = _rules(pattern for pattern in patterns if pattern not in LOGS or pattern in exclude)
+    excluded = {path for path in paths if _is_excluded(rules if path in untracked else of_tracked, path)}
     return frozenset(
         excluded - {path for path in excluded for named in _named(command, excluded) if _is_in(path, named)}
     )
+
+
+def _rules(patterns: Iterable[str]) -> Rules:
+    return parse_rules("\n".join(patterns).encode("utf-8", "surrogateescape"))
 
 
 def _is_excluded(rules: Rules, path: str) -> bool:

@@ -49,7 +49,8 @@ def trained_files(view: View) -> dict[str, str]:
 def not_inputs(view: View) -> tuple[str, ...]:
     """Return the sorted paths of the files that `inputs.exclude` excludes."""
     paths = tuple(view.scan.manifest.rows)
-    return tuple(sorted(excluded_files(paths, view.config.inputs.exclude, view.config.command or ())))
+    words = view.config.command or ()
+    return tuple(sorted(excluded_files(paths, view.config.inputs.exclude, words, view.scan.untracked)))
 
 
 def _inputs_of(view: View, rows: dict[str, Row]) -> dict[str, Row]:

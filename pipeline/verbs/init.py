@@ -60,9 +60,7 @@ def init(
     destination, host, look = _choose_host(destination, host, cwd, screen, questions, prompter)
     _check_names(name, host)
     known = not look.address and find_host(host, cwd).path is not None
-    if not look.address and not known and is_alias(host) and _may_lack_torch(guess, host):
-        look = look_at(host, cwd, screen, prompter)
-    address = look.address or ("" if known else _address_of(host, questions))
+    address, look = _address_and_look(host, look, known, guess, cwd, screen, questions, prompter)
     found = next(data_folders(cwd, set(tree.paths())), "")
     command = _command_of(guess, script, screen, named=named)
     answers = Answers(
@@ -171,8 +169,25 @@ def _command_of(guess: Guess, script: str, screen: Screen, *, named: bool) -> tu
     return command
 
 
-def _address_of(host: str, questions: Questions) -> str:
-    return host if is_alias(host) else judge_host(questions.ask(f"address or ssh alias of {host}", default=host))
+def _address_and_look(
+    host: str,
+    look: FirstLook,
+    known: bool,
+    guess: Guess,
+    cwd: Path,
+    screen: Screen,
+    questions: Questions,
+    prompter: Prompter | None,
+) -> tuple[str, FirstLook]:
+    """Return the address of the host, or "" for a `known` one, which has a file, and its survey.
+
+    An ssh alias is surveyed if the config could create an environment on it, which only a host without torch needs.
+    """
+    if look.address or known:
+        return look.address, look
+    if not is_alias(host):
+        return judge_host(questions.ask(f"address or ssh alias of {host}", default=host)), look
+    return host, look_at(host, cwd, screen, prompter) if _may_lack_torch(guess, host) else look
 
 
 def _creates_environment(

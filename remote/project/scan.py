@@ -43,7 +43,10 @@ CODE_SUFFIXES = (".cfg", ".ini", ".ipynb", ".json", ".py", ".sh", ".toml", ".yam
 
 @dataclass(frozen=True)
 class Scan:
-    """A scanned project. `manifest` lists the local files; it is empty if the project exceeds the limits."""
+    """A scanned project. `manifest` lists the local files; it is empty if the project exceeds the limits.
+
+    `untracked` contains the files that git does not track. Without git, it contains all files.
+    """
 
     root: Path
     project: str
@@ -53,6 +56,7 @@ class Scan:
     limits: Limits = field(default_factory=Limits)
     data_link: str = ""
     judged: Mapping[str, FileIdentity] = field(default_factory=dict)
+    untracked: frozenset[str] = frozenset()
 
     @property
     def size_bytes(self) -> int:
@@ -101,7 +105,9 @@ def scan_project(
     found = (*_judge_special_files(walk), *large, *judge_untracked(walk, limits), *judge_repositories(walk, root))
     report = Report((*found, *_judge_names(walk), *named, *unread, *link_findings))
     manifest = Manifest({} if large else dict(sorted({**rows, **links}.items())))
-    return Scan(root, project or project_of(root), owner or owner_of(root), manifest, report, limits, data_link, judged)
+    untracked = frozenset(walk.files) - walk.tracked
+    key, owner = project or project_of(root), owner or owner_of(root)
+    return Scan(root, key, owner, manifest, report, limits, data_link, judged, untracked)
 
 
 def _without_data(walk: Walk, data_link: str) -> Walk:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,6 +109,30 @@ def test_what_the_command_names_is_an_input(command: tuple[str, ...], path: str,
 )
 def test_the_patterns_are_those_of_the_config(exclude: tuple[str, ...], path: str, is_excluded: bool) -> None:
     assert (path in excluded_files((path,), exclude, TRAIN)) is is_excluded
+
+
+@pytest.mark.parametrize(
+    ("path", "is_input"),
+    [("run.log", False), ("logs/first.log", False), ("nohup.out", False), ("data/events.log", True), ("a.out", True)],
+)
+def test_a_log_file_that_appears_in_the_project_keeps_the_run(tmp_path: Path, path: str, is_input: bool) -> None:
+    before = synced(view_of(tmp_path))
+    after = written(before, path, "connecting")
+    assert (run_id(after) != run_id(before)) is is_input
+    assert (run_id(written(after, path, "connecting\ndone")) != run_id(after)) is is_input
+
+
+def test_a_log_file_is_an_input_if_git_tracks_it_or_the_command_names_it(tmp_path: Path) -> None:
+    view = view_of(tmp_path)
+    for words in (["init", "-q"], ["add", "-f", "calls.log"]):
+        (tmp_path / "calls.log").write_text("first")
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    view = written(view, "run.log", "connecting")
+    assert "run.log" in not_inputs(view) and "calls.log" not in not_inputs(view)
+    assert run_id(written(view, "calls.log", "second")) != run_id(view)
+    named = ("python", "train.py", "--calls=run.log")
+    assert "run.log" not in excluded_files(("run.log",), AUTO, named, frozenset({"run.log"}))
+    assert "calls.log" in excluded_files(("calls.log",), ("auto", "*.log"), TRAIN)
 
 
 def notebook(code: str, output: str = "", words: str = "# Title") -> str:
