@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import shutil
 import tempfile
 import time
@@ -41,6 +40,7 @@ from remote.project.digests import real_path_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.quantities import size
 from remote.protocol.regular import open_regular
+from remote.protocol.shell import shell_command
 from remote.sync.data import send_data
 
 WEIGHTS = "adapter_model.safetensors"
@@ -132,7 +132,7 @@ def _refuse_links_out(adapter: Path, project: Path, files: Mapping[str, FileIO])
         else:
             continue
         message = f"{adapter / name} is linked to {target}, outside of {outside}; nothing was sent"
-        raise DataUntrusted(message, where="--adapter", hint=f"--adapter {shlex.quote(str(target.parent))}")
+        raise DataUntrusted(message, where="--adapter", hint=shell_command("--adapter {}", target.parent))
 
 
 def built_in(view: View) -> View:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +20,7 @@ from remote.errors import BadUsage
 from remote.link.address import LOCAL
 from remote.link.ssh.starter import load_connection
 from remote.project.identity import project_of
-from remote.protocol.shell import shell_command
+from remote.protocol.shell import command_line, is_plain, shell_command
 
 # The connection begins before the imports that it does not need.
 if TYPE_CHECKING:
@@ -55,11 +54,12 @@ def selected_by_run(run: str, host: str, config: str, overrides: tuple[str, ...]
 def hint_for_missing(verb: str, option: str, words: Sequence[str]) -> str:
     """Return the command line `words` with the missing `--host` or `--config`, and the names that the project has."""
     listed, is_shipped = (list_hosts, is_shipped_host) if option == "--host" else (list_configs, is_shipped_config)
-    own = [known for known, path in listed(Path.cwd()).items() if not is_shipped(path)]
+    own = [known for known, path in listed(Path.cwd()).items() if not is_shipped(path) and is_plain(known)]
     choices = f"of this project: {', '.join(own)}" if own else shell_command("pipeline {} lists them", f"{option[2:]}s")
     after = words[words.index(verb) + 1 :] if verb in words else ()
     given = [word for word in after if word and word not in (option, f"{option}=")]  # a typed option without a value
-    return f"{shlex.join(['pipeline', verb, option, 'NAME', *given])}   ({choices})"
+    begun = ["pipeline", verb, option, "NAME"]
+    return f"{command_line([*begun, *given]) or command_line(begun)}   ({choices})"
 
 
 def _given(name: str, option: str) -> str:

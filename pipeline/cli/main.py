@@ -8,7 +8,6 @@ import gc
 import importlib
 import io
 import os
-import shlex
 import signal
 import sys
 import traceback
@@ -22,6 +21,7 @@ from pipeline.cli.group import Verbs
 from pipeline.loading import load, uninterrupted
 from remote.errors import BadUsage, Defect, DiskFull, HalfstepError, Interrupted
 from remote.protocol.exits import ExitCode
+from remote.protocol.shell import command_line
 
 HELP = """
 Fine-tune an audio LLM with LoRA on a remote GPU: copy the project, prove that it will train, download the adapter.
@@ -138,7 +138,7 @@ def _report_usage(words: list[str], error: click.ClickException) -> int:
 
 def _report(words: list[str], error: HalfstepError) -> int:
     if isinstance(error, Interrupted):
-        error.hint = error.hint or shlex.join(["pipeline", *words])
+        error.hint = error.hint or command_line(["pipeline", *words])
     # If the JSON object cannot be written to stdout, the error is printed to stderr. If stderr fails too, only the exit
     # code reports the error.
     for shown in (words, [word for word in words if word != "--json"]):

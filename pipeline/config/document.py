@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import stat
 import sys
 from collections.abc import Collection, Sequence
@@ -15,6 +14,7 @@ from pipeline.config.overrides import Override, with_key
 from remote.errors import BadUsage
 from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding
+from remote.protocol.shell import command_line, shell_command
 
 LIMITS = Limits(bytes=256 * 1024, depth=20, values=10_000)
 
@@ -69,7 +69,7 @@ class Document:
         if override is None or override.keys != key:
             return value if isinstance(key[-1], int) else f"{key[-1]}: {value}"
         name = override.prefix + ".".join(override.keys)
-        return f"--set {shlex.quote(f'{name}={value}')}"
+        return shell_command("--set {}", f"{name}={value}")
 
     def renamed(self, key: KeyPath, name: str) -> str:
         """Return the `--set` option that set this key, with the key renamed, or "" if no option set the key."""
@@ -77,7 +77,7 @@ class Document:
         if override is None or override.keys != key:
             return ""
         path, value = ".".join((*override.keys[:-1], name)), override.typed.partition("=")[2]
-        return f"--set {shlex.quote(f'{override.prefix}{path}={value}')}"
+        return command_line(["--set", f"{override.prefix}{path}={value}"])
 
     def _override_of(self, key: KeyPath) -> Override | None:
         """Return the override that set the key, or None.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.export.task import FOLDER, NO_GPU, VOLUME, Task
-from pipeline.export.yaml_text import block, quoted, shell_path
+from pipeline.export.yaml_text import block, quoted
 from remote.protocol.shell import outside_project
 
 GPU = "24GB.."
@@ -20,8 +20,7 @@ def render_dstack(task: Task, file: Path) -> str:
 
 
 def _lines(task: Task, file: Path) -> Iterator[str]:
-    shown = shell_path(file)
-    yield f"# {outside_project(' '.join(('dstack apply -f', shown)))}"
+    yield f"# {outside_project('dstack', 'apply', '-f', file)}"
     yield "#"
     if task.volume:
         yield f"# The results are on the volume, in {VOLUME}/project/.halfstep/runs."

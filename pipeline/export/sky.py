@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.export.task import FOLDER, NO_GPU, VOLUME, Task
-from pipeline.export.yaml_text import block, quoted, shell_path
+from pipeline.export.yaml_text import block, quoted
 from remote.protocol.shell import outside_project
 
 CARDS_OF_24_GB = ("L4:1", "A10G:1", "A10:1", "RTX4090:1", "A100:1", "L40S:1", "A100-80GB:1", "H100:1")
@@ -18,14 +18,14 @@ def render_sky(task: Task, file: Path) -> str:
 
 
 def _lines(task: Task, file: Path) -> Iterator[str]:
-    shown = shell_path(file)
-    secrets = [f"--secret {name}" for name in task.secrets]
-    yield f"# {_outside('sky launch -c', task.name, shown, *secrets)}"
+    shown = str(file)
+    secrets = [word for name in task.secrets for word in ("--secret", name)]
+    yield f"# {outside_project('sky', 'launch', '-c', task.name, shown, *secrets)}"
     yield f"# rsync -a {task.name}:{VOLUME if task.volume else FOLDER}/project/.halfstep/runs .   download the results"
-    yield f"# {_outside('sky down', task.name)}"
+    yield f"# {outside_project('sky', 'down', task.name)}"
     yield "#"
     if task.volume:
-        yield f"# {_outside('sky jobs launch', shown, *secrets)}   on spot machines"
+        yield f"# {outside_project('sky', 'jobs', 'launch', shown, *secrets)}   on spot machines"
         yield "# A restarted task resumes from its newest checkpoint."
     else:
         yield "# To resume on another machine after a preemption, export with --volume NAME (sky volumes apply)."
@@ -48,8 +48,3 @@ def _lines(task: Task, file: Path) -> Iterator[str]:
         yield f"  {VOLUME}: {quoted(task.volume)}"
     yield from block("setup", ("cd ~", *task.setup))
     yield from block("run", ("cd ~", *task.run))
-
-
-def _outside(*words: str) -> str:
-    """Return a command of SkyPilot, which in a project would import its modules and read the server in its settings."""
-    return outside_project(" ".join(words))

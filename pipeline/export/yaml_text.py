@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 """Line breaks of YAML, and characters that YAML forbids outside of double quotes."""
@@ -15,11 +13,6 @@ UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 def quoted(text: str) -> str:
     """Return the text as a double-quoted YAML scalar. A JSON string has the same syntax."""
     return UNPRINTABLE.sub(lambda one: f"\\u{ord(one[0]):04x}", json.dumps(text, ensure_ascii=False))
-
-
-def shell_path(path: Path) -> str:
-    """Return the path as a word of a shell command, without the line breaks that would end a comment."""
-    return UNPRINTABLE.sub("?", shlex.quote(str(path)))
 
 
 def block(key: str, lines: Sequence[str], *, item: bool = False) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -17,6 +16,7 @@ from remote.link.address import LOCAL
 from remote.protocol.dataclass import dataclass
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.quantities import size
+from remote.protocol.shell import command_line
 from remote.protocol.text import one_line
 
 ENDINGS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
@@ -126,7 +126,8 @@ def download_command(config: HostConfig, places: Sequence[str], folder: Path) ->
     """
     names = itertools.chain([folder], (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2)))
     new = str(next(name for name in names if not os.path.lexists(name)))
-    return f"{shlex.join(['mkdir', new])} && {shlex.join([*_copy(config, places), new])}"
+    made, copied = command_line(["mkdir", new]), command_line([*_copy(config, places), new])
+    return f"{made} && {copied}" if made and copied else ""
 
 
 def _copy(config: HostConfig, places: Sequence[str]) -> list[str]:

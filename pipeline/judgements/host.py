@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 from fixers.setup.trainer_packages import requirements_for
@@ -251,7 +250,7 @@ def judge_container(container: OwnContainer | None) -> Iterator[Finding]:
             "the container, which also ends its jobs"
         )
         remove = REMOVALS.get(container.engine, REMOVALS["docker"])
-        hint = f"{remove} {shlex.quote(container.name)}   (on the host)"
+        hint = shell_command("{} {} {}   (on the host)", *remove.split(), container.name)
         yield Finding.warning("container-image", message, container.name, hint)
 
 

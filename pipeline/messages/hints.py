@@ -6,13 +6,12 @@ Hints are completed in the verb's outcome, because the code that creates a findi
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 from remote.link.host_hints import QUOTED
-from remote.protocol.shell import outside_project
+from remote.protocol.shell import LONGEST, command_line, on_host, outside_project, outside_quotes, words_in
 
 NEEDS_NAMES = re.compile(r"\bpipeline (run|verify|plan|fix)(?= --|$|[;,.)])")
 
@@ -29,25 +28,42 @@ def complete_hint(hint: str, host: str, config: str, given: tuple[str, ...] = ()
     """Add `--host`, `--config` and the arguments `given` to every verb in the hint that needs them.
 
     PLACEHOLDERS and ON_THE_HOST are replaced. An override of the hint that is also in `given` is written once. A hint
-    that names a host or a config, or is a quotation of the host, is returned unchanged.
+    that names a host or a config, or is a quotation of the host, is returned unchanged; so are quoted words of a hint,
+    and a hint that would become too long or contain a word that shells read differently.
     """
-    if hint.startswith(QUOTED):
+    if hint.startswith(QUOTED) or hint.count("'") % 2:
         return hint
     if host:
-        hint = hint.replace(ON_THE_HOST, "" if host == "local" else f"   (on {host})")
+        place = "" if host == "local" else on_host("", host)
+        hint = _replaced(hint, lambda text: text.replace(ON_THE_HOST, place))
     if not host or not config:
         return hint
     typed = given if given[:1] == ("--host",) else ("--host", host, "--config", config, *given)
-    words = shlex.join(typed)
-    if PLACEHOLDERS in hint:
-        return hint.replace(PLACEHOLDERS, words)
-    if "--host" in hint or "--config" in hint:
+    words, checked = command_line(_without_overrides_of(hint, typed)), command_line(typed[1:2])
+    unquoted = outside_quotes(hint)
+    if not words or not checked:
         return hint
-    hint = HOSTS_CHECK.sub(lambda match: f"{match.group()} {shlex.quote(typed[1])}", hint)
-    if NEEDS_NAMES.search(hint):
-        for override in _overrides(given):
-            hint = re.sub(rf" --set {re.escape(shlex.quote(override))}(?=$|[\s;,)])", "", hint)
-    return NEEDS_NAMES.sub(lambda match: f"{match.group()} {words}", hint)
+    if PLACEHOLDERS in unquoted:
+        done = _replaced(hint, lambda text: text.replace(PLACEHOLDERS, words))
+    elif "--host" in unquoted or "--config" in unquoted:
+        return hint
+    else:
+        done = _replaced(hint, lambda text: HOSTS_CHECK.sub(rf"\g<0> {checked}", text))
+        done = _replaced(done, lambda text: NEEDS_NAMES.sub(rf"\g<0> {words}", text))
+    return done if len(done) <= LONGEST else hint
+
+
+def _replaced(hint: str, replace: Callable[[str], str]) -> str:
+    """Return the hint with the text outside of its quoted words replaced."""
+    return "'".join(part if at % 2 else replace(part) for at, part in enumerate(hint.split("'")))
+
+
+def _without_overrides_of(hint: str, typed: Sequence[str]) -> list[str]:
+    """Return the words without the `--set` options that the hint contains."""
+    own = {after.rstrip(";,)") for before, after in pairwise(words_in(hint)) if before == "--set"}
+    apart = [part for word in typed for part in (("--set", word[6:]) if word.startswith("--set=") else (word,))]
+    repeated = [at for at, word in enumerate(apart) if word == "--set" and command_line(apart[at + 1 : at + 2]) in own]
+    return [word for at, word in enumerate(apart) if at not in repeated and at - 1 not in repeated]
 
 
 def override_arguments(overrides: Sequence[str], card: str = "") -> tuple[str, ...]:
@@ -87,9 +103,9 @@ def corrected_command(words: Sequence[str], wrong: str, right: str) -> str:
     """Return the command line with its last `wrong` argument replaced by `right`, or "" if `wrong` is missing."""
     if wrong in words:
         at = len(words) - 1 - list(reversed(words)).index(wrong)
-        return shlex.join(["pipeline", *words[:at], right, *words[at + 1 :]])
+        return command_line(["pipeline", *words[:at], right, *words[at + 1 :]])
     fixed = [f"{word.partition('=')[0]}={right}" if word.partition("=")[2] == wrong else word for word in words]
-    return shlex.join(["pipeline", *fixed]) if wrong and fixed != list(words) else ""
+    return command_line(["pipeline", *fixed]) if wrong and fixed != list(words) else ""
 
 
 def install_command(package: str, prefix: str, python: str, uv: str | None) -> str:
@@ -99,7 +115,7 @@ def install_command(package: str, prefix: str, python: str, uv: str | None) -> s
     """
     by_pip = ["uv", "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
     installer = ["pipx", "inject", "halfstep"] if "/pipx/" in prefix else by_pip
-    return outside_project(shlex.join([*installer, package]))
+    return outside_project(*installer, package)
 
 
 def option_value(words: Sequence[str], *names: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -22,6 +21,7 @@ from remote.protocol.jobs import JobState
 from remote.protocol.layout import GPU_EVENTS
 from remote.protocol.quantities import count
 from remote.protocol.regular import read_regular
+from remote.protocol.shell import command_line
 from remote.protocol.values import Malformed, decode, encode
 
 START_FOREIGN = "pipeline run --host ... --config ...   (the record of the run was not written by you)"
@@ -117,7 +117,7 @@ class RunNote:
         if self.evaluates:
             own = [word for word in overrides_in(self.given) if word.startswith("evaluation.")]
             words = ["--adapter", self.evaluates, *self.given] if "/" in self.evaluates else [self.evaluates]
-            return shlex.join(
+            return command_line(
                 ["pipeline", *self.verb.split(), *words, *override_arguments(own if len(words) == 1 else ())]
             )
         return complete_hint("pipeline run", self.host, self.config, self.given)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from remote.project.data import outside_of
 from remote.project.repository import find_repository, repository_at
 from remote.project.user_folder import user_file
 from remote.protocol.dataclass import dataclass
-from remote.protocol.shell import shell_command
+from remote.protocol.shell import command_line, shell_command
 from remote.protocol.text import one_line
 
 
@@ -143,10 +142,11 @@ def _require(transfer: Transfer, prompter: Prompter | None, command: str, host: 
         return
     target = one_line(f"{host.name} ({host.config.host})") if host is not None else "the host"
     if not confirms(prompter, transfer.message, f"May they be sent to {target}?"):
+        option = command_line(["--set", transfer.setting])
         raise transfer.error(
             f"{message}, and you have not confirmed that; nothing was sent",
             where=transfer.setting.partition("=")[0],
-            hint=f"{command} --set {shlex.quote(transfer.setting)}",
+            hint=f"{command} {option}" if option else "",
         )
     keep_consent(kept, *fields)
 

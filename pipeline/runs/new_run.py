@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from pipeline.runs.trained_files import not_inputs, trained_files
 from pipeline.runs.view import View, card_of
 from remote.project.commit import read_commit
 from remote.protocol.jobs import JobState
+from remote.protocol.shell import shell_command
 
 SHOWN = 5
 LONGEST = 60
@@ -55,10 +55,10 @@ def describe_new_run(view: View, run: str = "") -> tuple[str, ...]:
         lines.append(f"  and {len(differences) - SHOWN} more")
     seen = view.survey.run(before.run)
     if seen is not None and seen.state is JobState.RUNNING:
-        attach = shlex.join(["pipeline", "attach", before.name])
+        attach = shell_command("pipeline attach {}", before.name)
         lines.append(f"{before.name} is still {seen.shown_state}; to follow it: {attach}")
     elif seen is not None and seen.state is not JobState.SUCCEEDED:
-        lines.append(f"to continue {before.name} instead: {shlex.join(['pipeline', 'run', '--resume', before.name])}")
+        lines.append(f"to continue {before.name} instead: {shell_command('pipeline run --resume {}', before.name)}")
     return tuple(lines)
 
 

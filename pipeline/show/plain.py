@@ -8,8 +8,8 @@ from remote.link.host_hints import QUOTED
 from remote.protocol.text import one_line
 
 NEXT = "next: "
-ON_HOST = re.compile(r"(?P<command>.*\S) {3}\((?P<place>on [^()]+)\)(?P<rest>|, or .*)")
-"""A hint that is typed on a host. The place is shown before the command, instead of `next:`."""
+ON_HOST = re.compile(r"(?P<command>.*\S) {3}\((?P<place>on [^()']+)\)(?P<rest>|, or [^']*)")
+"""A hint that is typed on a host. The place is shown before the command, instead of `next:`. It is never quoted."""
 
 
 def headed(hint: str) -> tuple[str, str]:
@@ -17,7 +17,9 @@ def headed(hint: str) -> tuple[str, str]:
     if hint.startswith(QUOTED):
         return "", hint
     elsewhere = ON_HOST.fullmatch(hint)
-    return (f"{elsewhere['place']}: ", elsewhere["command"] + elsewhere["rest"]) if elsewhere else (NEXT, hint)
+    if elsewhere is None or elsewhere["command"].count("'") % 2:
+        return NEXT, hint
+    return f"{elsewhere['place']}: ", elsewhere["command"] + elsewhere["rest"]
 
 
 def plain(text: str) -> str:

@@ -125,7 +125,7 @@ class Screen:
     def next_step(self, hint: str, indent: int = 2, style: str = "") -> None:
         """Print the command that the user can type next, or what else the user can do next. See `headed`."""
         (head, hint), width = headed(one_line(hint)), self.out.width
-        lines = wrap_hint(hint, max(20, width - indent - len(head)), width) if self.out.is_terminal else [hint]
+        lines = wrap_hint(hint, max(20, width - indent - len(head))) if self.out.is_terminal else [hint]
         self._after_heading(Text(" " * indent + head), lines, style)
 
     def _note(self, lines: Iterable[str]) -> None:
@@ -250,14 +250,14 @@ class Screen:
         self.out.print(Text.assemble((one_line(heading), "bold"), "  ", (one_line(where), "dim")))
         self.labelled(parts)
 
-    def labelled(self, parts: Iterable[tuple[str, str]], label_width: int = 8) -> None:
-        """Print labelled paragraphs, wrapped to the width of the terminal. A long label is on a separate line."""
+    def labelled(self, parts: Iterable[tuple[str, str]], label_width: int = 8, *, hints: bool = False) -> None:
+        """Print labelled paragraphs or hints, wrapped to the terminal's width. A long label is on a separate line."""
         width = max(40, min(110, self.out.width) - label_width - 4)
         for label, words in ((one_line(label), words) for label, words in parts):
             is_long = len(label) >= label_width
             if is_long:
                 self.out.print(Text(f"    {label}"))
-            for number, line in enumerate(wrap_words(safe_text(words), width)):
+            for number, line in enumerate((wrap_hint if hints else wrap_words)(safe_text(words), width)):
                 self.out.print(Text(f"    {label if number == 0 and not is_long else '':<{label_width}}{line}"))
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]], optional: Sequence[str] = ()) -> None:

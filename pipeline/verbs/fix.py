@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -29,7 +28,7 @@ from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Severity
 from remote.protocol.quantities import count
-from remote.protocol.shell import shell_command
+from remote.protocol.shell import command_line, shell_command
 
 LABEL_WIDTH = 12
 LEFT_WIDTH = 40
@@ -120,7 +119,8 @@ def _show(screen: Screen, plan: Plan, diff: str, only: Sequence[str]) -> None:
 
 
 def _note_undo(screen: Screen, what: str, *words: str) -> None:
-    screen.note(f"{what} changed; `{shlex.join(['pipeline', 'fix', *words, '--undo'])}` restores the originals")
+    command = command_line(["pipeline", "fix", *words, "--undo"]) or "pipeline fix ... --undo"
+    screen.note(f"{what} changed; `{command}` restores the originals")
 
 
 def _undo_locally(screen: Screen, root: Path) -> Outcome:
@@ -168,7 +168,8 @@ def _on_host(
     if made.changes and not diff:
         screen.note(f"nothing left to fix; the copy on {host} already contains these edits:")
         screen.diff(render_diff(made))
-        screen.note(f"`{shlex.join(['pipeline', 'fix', *selection.given, '--undo'])}` restores the originals on {host}")
+        command = command_line(["pipeline", "fix", *selection.given, "--undo"]) or "pipeline fix ... --undo"
+        screen.note(f"`{command}` restores the originals on {host}")
     else:
         _show(screen, plan, diff, only)
     changed = () if show_only else tuple(_name(change) for change in plan.changes)

@@ -79,7 +79,8 @@ def _checked(screen: Screen, name: str) -> Outcome:
     table = [{"check": row.name, "state": row.state.value, "detail": row.detail} for row in seen.rows]
     if not screen.as_json:  # the table already shows the messages
         for one in findings:
-            screen.labelled([(one.check, "".join(headed(one.hint)))] if one.hint else [], LABEL_WIDTH)
+            labelled = [(one.check, "".join(headed(one.hint)))] if one.hint else []
+            screen.labelled(labelled, LABEL_WIDTH, hints=True)
     return Outcome("hosts", code, host=name, findings=findings if screen.as_json else (), more={"checks": table})
 
 

@@ -26,7 +26,7 @@ from remote.link.address import LOCAL, judge_host
 from remote.link.prompter import Prompter
 from remote.link.ssh.aliases import is_alias, list_aliases
 from remote.project.records_folder import refuse_links_between
-from remote.protocol.shell import shell_command
+from remote.protocol.shell import command_line, shell_command
 
 
 def init(
@@ -103,7 +103,7 @@ def _add_host(
     _check_names(name, host)
     path = _host_file(cwd, host)
     if path.exists():
-        again = shlex.join(["pipeline", "init", destination, "--host", f"{host}-2", "--config", name])
+        again = command_line(["pipeline", "init", destination, "--host", f"{host}-2", "--config", name])
         raise BadUsage(f"{path} exists already", where=str(path), hint=again)
     card = choose_card(card, host, screen, Defaults(yes=False))
     answers = Answers(
@@ -247,7 +247,7 @@ def _refuse_to_overwrite(files: Iterable[Path], host: str, name: str, typed: Seq
     for path in files:
         if path.exists() and not force:
             host_words = ["--host", host] if host else []
-            again = shlex.join(["pipeline", "init", *typed, *host_words, "--config", name, "--force"])
+            again = command_line(["pipeline", "init", *typed, *host_words, "--config", name, "--force"])
             raise BadUsage(f"{path} exists already", where=str(path), hint=again)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from pipeline.show.prompts import Defaults, Questions
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage
 from remote.policy.cards import UnknownCard, parse_card
+from remote.protocol.shell import shell_command
 
 ATTEMPTS = 3
 
@@ -74,7 +74,7 @@ def _not_chosen(guess: Guess, why: str) -> BadUsage:
     listed = [*guess.scripts, *(f"{path} (waits for input)" for path in guess.interactive)]
     first = (*guess.scripts, *guess.interactive)[0]
     return BadUsage(
-        f"{why}: {', '.join(listed)}", where="--script", hint=shlex.join(["pipeline", "init", "--script", first])
+        f"{why}: {', '.join(listed)}", where="--script", hint=shell_command("pipeline init --script {}", first)
     )
 
 

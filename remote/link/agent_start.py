@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 import secrets
-import shlex
 import time
 from collections.abc import Iterator
 
@@ -22,7 +21,7 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.frames import BadFrame, hello, parse_json
 from remote.protocol.hidden import message_lines
 from remote.protocol.layout import OTHER_WORKDIR, TRUST_OWNER
-from remote.protocol.shell import shell_command
+from remote.protocol.shell import on_host, shell_command
 
 ACCOUNT = r"[A-Za-z0-9_][A-Za-z0-9_.@$-]{0,63}"
 """The name of an account that may be part of a hint."""
@@ -197,14 +196,14 @@ def _unsafe_folder(kind: str, detail_and_folder: str, name: str) -> HostUnfit:
     detail, _, folder = detail_and_folder.partition(" ")
     if kind in ("FOREIGN", "UNTRUSTED"):
         message = f"{folder} on {name} belongs to another user, {_owner(detail)}"
-        hint = f"{TRUST_OWNER} {shlex.quote(name)}" if kind == "UNTRUSTED" else OTHER_WORKDIR
+        hint = shell_command(TRUST_OWNER, name) if kind == "UNTRUSTED" else OTHER_WORKDIR
     else:
         mode, _, owner = detail.partition(":")
         message = f"{folder} on {name} is writable by other users (mode {mode})"
         # For a folder above the workdir, the sticky bit is sufficient, and other users can still create files in the
         # folder.
         command = shell_command("chmod {} {}", "go-w" if kind == "SHARED" else "+t", folder)
-        hint = f"{command}   (on {name}), or {OTHER_WORKDIR}"
+        hint = f"{on_host(command, name)}, or {OTHER_WORKDIR}"
         if kind == "THEIRS":
             hint = f"ask {_owner(owner)} for `{command}`, or {OTHER_WORKDIR}"
     error = HostUnfit(f"{message}, who could replace the payload", where="workdir", hint=hint, exit_code=ExitCode.DISK)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shlex
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -13,6 +12,7 @@ from remote.errors import BadUsage, ContainerUnavailable
 from remote.link.streams import ProcessStream, Starter
 from remote.protocol.dataclass import dataclass
 from remote.protocol.layout import OTHER_WORKDIR, TRUST_OWNER
+from remote.protocol.shell import on_host, shell_command
 
 IMAGE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/:@-]{0,254})|((~/|/)[^\0\n:,]{1,1000}\.sif)")
 PROBLEM = re.compile(r"^no container \(([a-z]+) (docker|podman|apptainer|)\): ?(.*)$", re.MULTILINE)
@@ -97,9 +97,9 @@ def no_container(stderr: str, image: str, host: str) -> ContainerUnavailable | N
     if match is None:
         return None
     step, engine, problem = match.groups()
-    hint = f"{_command(step, engine or 'docker', problem.lower(), image)}   (on {host})"
+    hint = on_host(_command(step, engine or "docker", problem.lower(), image), host)
     if step == "untrusted":
-        hint = f"{TRUST_OWNER} {shlex.quote(host)}"
+        hint = shell_command(TRUST_OWNER, host)
     error = ContainerUnavailable(f"{host}: no container: {problem}", where=host, hint=hint)
     error.owner_untrusted = step == "untrusted"
     return error
@@ -117,13 +117,11 @@ def _command(step: str, engine: str, problem: str, image: str) -> str:
         return "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
     if step == "daemon":
         return "sudo systemctl start docker" if engine == "docker" else f"{engine} version"
-    image = _quoted(image)
     if step == "image":
-        return f"{engine} pull {'docker://' if engine == 'apptainer' and '://' not in image else ''}{image}"
-    return f"{engine} exec {image} true" if engine == "apptainer" else f"{engine} run --rm {image} true"
-
-
-def _quoted(image: str) -> str:
-    """Return the image as one shell word. Everything is quoted except a leading `~/`, which the shell expands."""
-    home, path = ("~/", image[2:]) if image.startswith("~/") else ("", image)
-    return home + shlex.quote(path)
+        source = "docker://" if engine == "apptainer" and "://" not in image else ""
+        return shell_command("{} pull {}", engine, f"{source}{image}")
+    if image.startswith("~/"):
+        return shell_command("apptainer exec ~/{} true", image[2:])
+    if engine == "apptainer":
+        return shell_command("apptainer exec {} true", image)
+    return shell_command("{} run --rm {} true", engine, image)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -167,8 +166,8 @@ def _rows_of(survey: Survey, now: float, workdir: str) -> Iterator[Row]:
         yield Row("workdir", State.FAILED, f"{workdir}: {disk.error}", OTHER_WORKDIR)
     elif disk.volume:
         warning = f"{free}, a file system that is deleted with the container; {disk.volume} is a volume"
-        folder = shlex.quote(f"{disk.volume}/{WORKDIR_OF_VOLUME}")
-        yield Row("workdir", State.WARNING, warning, f"workdir: {folder}   (in the host file)")
+        hint = shell_command("workdir: {}   (in the host file)", f"{disk.volume}/{WORKDIR_OF_VOLUME}")
+        yield Row("workdir", State.WARNING, warning, hint)
     elif disk.free_bytes < LITTLE_FREE_BYTES:
         yield Row("workdir", State.WARNING, free, shell_command("du -sh {}/projects/*/*   (on the host)", workdir))
     else:

@@ -35,9 +35,9 @@ OTHER_WORKDIR = "set `workdir:` to a folder of your own"
 """The hint for a workdir that is not writable."""
 TRUST_OWNER = (
     f"{OTHER_WORKDIR}; or, if you trust the owner, write `workdir:` into the host file and confirm it at a terminal "
-    "with: pipeline hosts check"
+    "with: pipeline hosts check {}"
 )
-"""The hint for a workdir below a folder of another user. The host's name is appended to it."""
+"""The hint for a workdir below a folder of another user. `{}` is the host's name."""
 WORKDIR_OF_VOLUME = "halfstep"
 """The name of halfstep's workdir on a mounted volume."""
 

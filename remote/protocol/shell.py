@@ -1,29 +1,88 @@
-"""Commands in hints, as text that a user can paste into a shell."""
+"""Printed commands, as text that can be pasted into any shell.
+
+sh, bash, zsh, fish and tcsh read the printed words in the same way. Names and paths come from projects and hosts.
+"""
 
 from __future__ import annotations
 
 import os
-import shlex
-from typing import Iterable, Union
+import re
+from typing import Iterable, List, Union
+
+from remote.protocol.text import one_line
+
+Word = Union[str, "os.PathLike[str]"]
+
+PLAIN = re.compile(r"[A-Za-z0-9_./:@+,-][A-Za-z0-9_./:@+,%=-]*")
+"""A word that no shell changes. zsh expands a leading `=`, and older versions of fish a leading `%`."""
+
+READ_IN_QUOTES = re.compile(r"['\\!`]")
+"""Characters with a meaning inside of single quotes: fish has escapes there, and tcsh a history.
+
+Messages print commands in backticks, which end at the first backtick if they are pasted too.
+"""
+
+WORDS = re.compile(r"(?:[^' ]|'[^']*')+")
+LONGEST = 1500
+"""The most characters of a command. A longer text is cut when it is printed."""
 
 
-def shell_command(template: str, *words: Union[str, os.PathLike[str]]) -> str:
+def is_plain(name: str) -> bool:
+    """Return True if the name is printed without quotes, and means nothing to a shell wherever it is."""
+    return PLAIN.fullmatch(name) is not None
+
+
+def command_line(words: Iterable[Word]) -> str:
+    """Return the words as a command, or "" if the shells would not all read the same words."""
+    quoted = [_quoted(os.fspath(word)) for word in words]
+    line = " ".join(quoted)
+    return line if all(quoted) and len(line) <= LONGEST else ""
+
+
+def shell_command(template: str, *words: Word) -> str:
     """Return the template with each `{}` replaced by the next word.
 
-    Every word with a special meaning in a shell is quoted, because names and paths come from projects and hosts.
+    If the shells would not all read the same words, the result is a sentence in which NAME stands for these words.
     """
-    return template.format(*(shlex.quote(os.fspath(word)) for word in words))
+    quoted = [_quoted(os.fspath(word)) for word in words]
+    line = template.format(*quoted)
+    if all(quoted) and len(line) <= LONGEST:
+        return line
+    named = template.format(*(word if word and len(line) <= LONGEST else "NAME" for word in quoted))
+    return f"quote the name above for your shell, and type it for NAME: {named}"
 
 
-def outside_project(command: str) -> str:
+def words_in(command: str) -> List[str]:
+    """Return the words of a text that `shell_command` returned, with their quotes."""
+    return WORDS.findall(command)
+
+
+def outside_quotes(text: str) -> str:
+    """Return the text without the quoted words of its commands."""
+    return "'".join(text.split("'")[::2])
+
+
+def outside_project(*words: Word) -> str:
     """Return a command line that runs the command in the root folder.
 
     In the folder of a project, Python and older versions of pipx import modules of the project, such as a folder `pip`,
     and other tools read settings in it.
     """
-    return "(cd / && {})".replace("{}", command)
+    return shell_command("(cd / && " + " ".join("{}" for _ in words) + ")", *words)
+
+
+def on_host(command: str, host: str = "") -> str:
+    """Return the hint to type the command on the host. A host name that is not plain is not repeated."""
+    return f"{command}   (on {host if is_plain(host) else 'the host'})"
 
 
 def install_on_host(python: str, packages: Iterable[str]) -> str:
     """Return the command with which pip installs packages for an interpreter of the host."""
-    return outside_project(shlex.join([python or "python3", "-m", "pip", "install", *packages])) + "   (on the host)"
+    return on_host(outside_project(python or "python3", "-m", "pip", "install", *packages))
+
+
+def _quoted(word: str) -> str:
+    if PLAIN.fullmatch(word):
+        return word
+    is_shown = word.isprintable() and one_line(word) == word
+    return f"'{word}'" if is_shown and not READ_IN_QUOTES.search(word) else ""

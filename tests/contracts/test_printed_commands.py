@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import shutil
 import subprocess
 import sys
+from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from pipeline.messages.hints import install_command
-from remote.protocol.shell import install_on_host, outside_project
+from pipeline.messages.hints import complete_hint, install_command
+from pipeline.show.plain import headed
+from pipeline.show.wrapping import wrap_hint
+from remote.protocol.shell import command_line, install_on_host, outside_project, shell_command
+from remote.protocol.text import one_line
 from tests.contracts.project_modules import ROOT, modules
 
 INSTALLS = re.compile(r"""["']-m["'], ["']pip["']""")
@@ -37,7 +44,7 @@ def test_SE_12_no_hint_is_a_git_command() -> None:
     [
         install_on_host(sys.executable, ["--help"]),
         install_command("--help", "/home/me/venv", sys.executable, None),
-        outside_project(f"{sys.executable} -m pip --version"),
+        outside_project(sys.executable, "-m", "pip", "--version"),
     ],
 )
 def test_SE_12_a_folder_pip_of_the_project_is_not_imported(tmp_path: Path, command: str) -> None:
@@ -53,3 +60,81 @@ def test_SE_12_a_folder_pip_of_the_project_is_not_imported(tmp_path: Path, comma
 def test_no_page_of_the_docs_installs_into_an_environment_from_the_project() -> None:
     pages = [path for path in (ROOT / "docs").rglob("*.md") if "-m pip install" in path.read_text("utf-8")]
     assert all("(cd / &&" in path.read_text("utf-8") or path.name in ("testing.md",) for path in pages), pages
+
+
+SHELLS = {
+    "bash": ("bash", "--norc"),
+    "dash": ("dash",),
+    "zsh": ("zsh", "-f"),
+    "fish": ("fish", "--no-config"),
+    "tcsh": ("tcsh", "-f"),
+}
+INSTALLED = [name for name in SHELLS if shutil.which(name)]
+TRAP = "echo > PWNED"
+HOSTILE = [
+    *(f"a{mark}{TRAP}{mark}b" for mark in (chr(code) for code in range(1, 128)) if not mark.isalnum()),
+    f"$({TRAP})",
+    f"({TRAP})",
+    f"\\'\"; {TRAP}; #",
+    f"'; {TRAP}; '",
+    f"a   (on titan), or b; {TRAP}",
+    f"v pipeline run; $({TRAP}) #",
+    f"v --host HOST --config NAME; $({TRAP}) #",
+    f"v pipeline hosts check; $({TRAP}) #",
+    f"v   (on the host); {TRAP}",
+    f"L/L/L/L;\u2028{TRAP}",
+    f"\ue000{TRAP}\ue000",
+    f"\udcff;{TRAP}",
+    f"=(echo);{TRAP}",
+    "L" * 3000 + f";{TRAP}",
+]
+
+
+@cache
+def templates() -> list[str]:
+    """Return the template of every hint that contains a name."""
+    calls = (node for one in modules() for node in ast.walk(one.tree) if isinstance(node, ast.Call))
+    named = (each for each in calls if isinstance(each.func, ast.Name) and each.func.id == "shell_command")
+    return sorted({each.args[0].value for each in named if isinstance(each.args[0], ast.Constant)})
+
+
+def pasted(name: str) -> set[str]:
+    """Return what a user copies from a screen: every hint with the hostile name in each of its places."""
+    hints = [complete_hint(shell_command(each, *[name] * each.count("{}")), "titan", "base") for each in templates()]
+    hints += [install_on_host(name, [name]), install_command(name, "", name, None), command_line(["pipeline", name])]
+    whole = (
+        "pipeline run",
+        "pipeline hosts check",
+        "pipeline fix --host HOST --config NAME",
+        "nvidia-smi   (on the host)",
+    )
+    given = (("titan", "q's", ()), (name, name, ()), ("titan", "base", ("--set", f"a={name}")))
+    hints += [complete_hint(hint, *names) for hint, names in product(whole, given)]
+    return {"\n".join(wrap_hint(headed(one_line(hint))[1], 30)) for hint in hints}
+
+
+def run_in(shell: str, text: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    program, *options = SHELLS[shell]
+    words = [str(shutil.which(program)), *options]
+    environment = {"HOME": str(folder), "PATH": str(folder / "none"), "LC_ALL": "C.UTF-8"}
+    typed = text.encode("utf-8", "surrogateescape")
+    return subprocess.run(words, input=typed, capture_output=True, cwd=folder, env=environment, check=False)
+
+
+@pytest.mark.parametrize("shell", INSTALLED)
+def test_SE_a_pasted_hint_runs_nothing_that_a_name_contains(shell: str, tmp_path: Path) -> None:
+    assert len(templates()) > 40
+    for name in HOSTILE:
+        run_in(shell, "\n".join(pasted(name)) + "\n", tmp_path)
+        assert not (tmp_path / "PWNED").exists(), name
+    assert run_in(shell, f"{TRAP}\n", tmp_path) and (tmp_path / "PWNED").exists()
+
+
+@pytest.mark.parametrize("shell", INSTALLED)
+def test_SE_every_shell_reads_the_printed_words(shell: str, tmp_path: Path) -> None:
+    words = [word for word in (*HOSTILE, "a b", "", "fürÄ", "-n") if command_line([word])]
+    assert len(words) > 25
+    lines = (shell_command("/usr/bin/printf '%s.' {}", word) for word in words)
+    done = run_in(shell, "\n".join(lines) + "\n", tmp_path)
+    assert done.stdout.decode() == "".join(f"{word}." for word in words)
+    assert not (tmp_path / "PWNED").exists()

@@ -73,7 +73,8 @@ def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
                 hint=shell_command("ls -lL {}", path),
             ) from None
         if mode & stat.S_IWOTH:
-            warnings.append(f"{path} is writable by every user of this machine: {shell_command('chmod 644 {}', path)}")
+            command = shell_command("`chmod 644 {}`", path)
+            warnings.append(f"{path} is writable by every user of this machine: {command}")
         file_entries, problems = parse_known_hosts(data.decode("utf-8", "replace"), str(path))
         entries += file_entries
         warnings += problems

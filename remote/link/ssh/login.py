@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from remote.link.ssh.route import ResolvedHop
 from remote.link.ssh.transport import SshTransport
 from remote.protocol.dataclass import dataclass
 from remote.protocol.regular import read_regular
-from remote.protocol.shell import shell_command
+from remote.protocol.shell import command_line, shell_command
 from remote.protocol.text import one_line
 
 LARGEST_KEY = 2**20
@@ -247,7 +246,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         allowed = f"; it allows {', '.join(self._allowed)}" if self._allowed else ""
         key = ["-i", own] if (own := self._own_key()) else []
         port = [] if hop.port == 22 else ["-p", str(hop.port)]
-        copy_key = shlex.join(["ssh-copy-id", *key, *port, f"{hop.user}@{hop.host}"])
+        copy_key = command_line(["ssh-copy-id", *key, *port, f"{hop.user}@{hop.host}"])
         hints = list(dict.fromkeys(self.hints)) or [copy_key]
         return AuthRefused(
             f"{hop.where} rejected every authentication method that was tried: {tried}{allowed}",

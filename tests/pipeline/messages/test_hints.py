@@ -59,7 +59,7 @@ def test_overrides_are_part_of_a_hint() -> None:
         (
             "pipeline run --set lora.r=4, or not",
             ("--set=lora.r=4",),
-            "pipeline run --host t --config a --set=lora.r=4, or not",
+            "pipeline run --host t --config a --set lora.r=4, or not",
         ),
         (
             "pipeline run --set lora.r=48",

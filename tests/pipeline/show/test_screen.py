@@ -202,19 +202,42 @@ class Keyboard(Terminal):
 
 
 @pytest.mark.parametrize(
-    ("hint", "continued"),
+    ("hint", "ends"),
     [
-        ("pipeline run --host titan --config speech --set train.epochs=3", True),
-        ("pipeline run --host titan --config speech --set 'data.split=a, b'", True),
-        ("pipeline evaluate --adapter PATH --host HOST --config NAME, with `model:` and `data:` in the config", False),
-        ("scp -r me@titan:/home/me/halfstep/projects/speech-0123/runs/speech-4567/merged .", True),
-        ("pipeline run --force train   (starts again at step 0 as a new run)", False),
+        ("pipeline run --host titan --config speech --set train.epochs=3", " \\"),
+        ("pipeline run --host titan --config speech --set 'data.split=a,  b'", " \\"),
+        ("scp -r me@titan:/home/me/halfstep/projects/speech-0123/runs/speech-4567/merged .", " \\"),
+        ("(cd / && python3 -m pip install torch transformers datasets librosa)", " \\"),
+        ("check how audio is loaded, and how its features are computed", ""),
     ],
 )
-def test_only_the_lines_of_a_command_end_with_a_backslash(hint: str, continued: bool) -> None:
-    *lines, last = wrap_hint(hint, 44, 60)
-    assert set(hint.split()) <= set(" ".join((*lines, last)).split())
-    assert lines and {line.endswith("\\") for line in lines} == {continued} and not last.endswith("\\")
+def test_only_the_lines_of_a_command_end_with_a_backslash(hint: str, ends: str) -> None:
+    *lines, last = wrap_hint(hint, 44)
+    assert lines and all(line.endswith(ends) for line in lines) and not last.endswith("\\")
+    assert " ".join((*(line.removesuffix(ends) for line in lines), last)) == hint
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        "rm -r /home/me/project/.halfstep/runs/speech-4567/LLLLLLLLLLLLLLLLLLLLLLLLLLLLL/plugins/evil",
+        "rm -r '/home/me/project/.halfstep/runs/speech 4567 LLLLLLLLLLL LLLLLLLLLLLLLLLL/plugins/evil'",
+        "chmod 600 '/home/me/project/a b c d e f g h i j k l m n o p'",
+        "if you trust this user: git config --global --add safe.directory /home/me/a/b/c/d",
+        "pipeline evaluate --adapter PATH --host HOST --config NAME, with `model:` and `data:` in the config",
+        "pipeline run --force train   (starts again at step 0 as a new run)",
+        "set the host's clock, or pipeline hosts check /a/b/c/d/e/f/g/h",
+    ],
+)
+def test_SE_no_line_of_a_wrapped_hint_is_another_command(hint: str) -> None:
+    *lines, last = wrap_hint(hint, 30)
+    assert all(line.endswith(" \\") and line.count("'") % 2 == 0 for line in lines)
+    assert "".join((*(line.removesuffix("\\") for line in lines), last)) == hint
+
+
+def test_SE_a_command_in_a_message_is_on_one_line() -> None:
+    command = "`chmod 644 /home/me/a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p`"
+    assert f"{command}," in wrap_text(f"the file is writable by every user: {command}, or not", 30, 40)
 
 
 @pytest.mark.parametrize(
