@@ -11,7 +11,7 @@ from remote.protocol.findings import Finding, Report
 from remote.protocol.layout import OTHER_WORKDIR, WORKDIR_OF_VOLUME
 from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine, OwnContainer
 from remote.protocol.quantities import size
-from remote.protocol.shell import install_on_host, shell_command
+from remote.protocol.shell import command_line, install_on_host, on_host, shell_command
 from remote.protocol.survey import Survey
 from remote.protocol.text import whole_number
 
@@ -250,7 +250,8 @@ def judge_container(container: OwnContainer | None) -> Iterator[Finding]:
             "the container, which also ends its jobs"
         )
         remove = REMOVALS.get(container.engine, REMOVALS["docker"])
-        hint = shell_command("{} {} {}   (on the host)", *remove.split(), container.name)
+        command = command_line([*remove.split(), container.name])
+        hint = on_host(command) if command else ""
         yield Finding.warning("container-image", message, container.name, hint)
 
 
