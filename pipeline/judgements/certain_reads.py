@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.judgements.calls import last_name
 from pipeline.judgements.path_literals import EXITS, PathReader, calls_of, literal_of, names_in, use_key
-from pipeline.judgements.path_text import path_in
 from remote.protocol.dataclass import dataclass, field
 
 READS = frozenset(
@@ -72,7 +71,11 @@ def certain_reads(tree: ast.Module, reader: PathReader) -> CertainReads:
     tested = {id(literal) for literal, path in reader.found if path in reader.looked_for}
     literals = ((name, _value_of(argument, reader)) for name, argument in reads)
     return CertainReads(
-        {id(node): name for name, node in literals if _is_unique(_path_of(node), paths) and id(node) not in tested},
+        {
+            id(node): name
+            for name, node in literals
+            if _is_unique(reader.recognise(literal_of(node)), paths) and id(node) not in tested
+        },
         frozenset(argument.attr for _, argument in reads if isinstance(argument, ast.Attribute)),
     )
 
@@ -87,10 +90,6 @@ def _sole_reads(tree: ast.Module, reader: PathReader) -> list[tuple[str, ast.exp
         return not {*names_in(argument)} & reader.looked_for and (not key or reader.loads[key] == used[key])
 
     return [(name, argument) for name, argument in reads if is_sole_use(argument)]
-
-
-def _path_of(node: ast.expr) -> str:
-    return path_in(literal_of(node))
 
 
 def _is_unique(path: str, paths: Sequence[str]) -> bool:

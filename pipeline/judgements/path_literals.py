@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from pipeline.judgements.calls import last_name
 from pipeline.judgements.path_text import path_in
@@ -53,19 +53,23 @@ class StartSettings:
 
 
 class PathReader(ast.NodeVisitor):
-    """Collects path literals, except in prose, comparisons, existence tests and defaults that the command overrides."""
+    """Collects path literals, except in prose, comparisons, existence tests and defaults that the command overrides.
 
-    def __init__(self, file: str, tree: ast.Module, settings: StartSettings) -> None:
+    `recognise` returns the path in a text, or "".
+    """
+
+    def __init__(self, tree: ast.Module, settings: StartSettings, recognise: Callable[[str], str] = path_in) -> None:
         self.settings = settings
+        self.recognise = recognise
         self.found: list[tuple[ast.expr, str]] = []
         self.assigned: dict[str, list[ast.expr]] = {}
         self.defaults: dict[str, ast.expr] = {}
         self.loads: Counter[str] = Counter()
-        self.looked_for = {word for call in calls_of(tree, GUARDS) for word in (*names_in(call), *_texts_in(call))}
+        self.looked_for = {word for call in calls_of(tree, GUARDS) for word in (*names_in(call), *self._texts_in(call))}
         self.guarded = {name for call in _optional_file_tests(tree) for name in names_in(call)}
 
     def visit(self, node: ast.AST) -> None:
-        if isinstance(node, ast.expr) and (path := path_in(literal_of(node))):
+        if isinstance(node, ast.expr) and (path := self.recognise(literal_of(node))):
             self.found.append((node, path))
             return
         super().visit(node)
@@ -116,6 +120,15 @@ class PathReader(ast.NodeVisitor):
                 self.visit(keyword.value)
         for child in (node.func, *node.args):
             self.visit(child)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        """Skip the alternatives of a variable that is set, as in `os.environ.get("DATA") or "../data"`."""
+        first = node.values[0]
+        if not (isinstance(first, ast.Call) and self._is_overridden(first, last_name(first.func))):
+            self.generic_visit(node)
+
+    def _texts_in(self, node: ast.AST) -> Iterator[str]:
+        return (self.recognise(literal_of(one)) for one in ast.walk(node) if isinstance(one, ast.expr))
 
     def _is_overridden(self, node: ast.Call, name: str) -> bool:
         if name in ("get", "getenv", "setdefault", "pop") and node.args:
@@ -179,10 +192,6 @@ def names_in(node: ast.AST) -> Iterator[str]:
             yield one.id
         elif isinstance(one, ast.Attribute):
             yield one.attr
-
-
-def _texts_in(node: ast.AST) -> Iterator[str]:
-    return (path_in(literal_of(one)) for one in ast.walk(node) if isinstance(one, ast.expr))
 
 
 def _optional_file_tests(tree: ast.Module) -> Iterator[ast.Call]:

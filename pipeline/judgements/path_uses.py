@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 from pipeline.judgements.certain_reads import CertainReads, certain_reads
 from pipeline.judgements.path_literals import PathReader, StartSettings
+from pipeline.judgements.path_text import path_in
 from remote.protocol.dataclass import dataclass
 
 
@@ -29,13 +31,18 @@ class PathUse:
 
 
 def paths_in_python(
-    file: str, tree: ast.Module, settings: StartSettings, *, started: bool
+    file: str,
+    tree: ast.Module,
+    settings: StartSettings,
+    *,
+    started: bool,
+    recognise: Callable[[str], str] = path_in,
 ) -> tuple[tuple[PathUse, ...], frozenset[str]]:
     """Return all paths in the file, and the options whose value the file certainly reads.
 
-    `started` is True if the command runs this file.
+    `started` is True if the command runs this file. `recognise` returns the path in a text, or "".
     """
-    reader = PathReader(file, tree, settings)
+    reader = PathReader(tree, settings, recognise)
     reader.visit(tree)
     certain = certain_reads(tree, reader) if started else CertainReads()
     names = {id(node): certain.literals.get(id(node), "") for node, _ in reader.found}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fixers.frame.site import Tree
@@ -33,6 +33,7 @@ class Reached:
     """The files that are still to be read, and the uses of paths that were found so far."""
 
     paths: frozenset[str]
+    recognise: Callable[[str], str] = path_in
     uses: list[PathUse] = field(default_factory=list)
     entered: set[str] = field(default_factory=set)
     waiting: list[tuple[str, StartSettings, bool]] = field(default_factory=list)
@@ -54,9 +55,14 @@ class PathsReached:
     options_read: frozenset[str] = frozenset()
 
 
-def paths_reached(tree: Tree, argv: Sequence[str], environment: Iterable[str]) -> PathsReached:
-    """Return the paths in the scripts of a command, and in the modules and settings files that the scripts use."""
-    reached = Reached(frozenset(tree.paths()))
+def paths_reached(
+    tree: Tree, argv: Sequence[str], environment: Iterable[str], recognise: Callable[[str], str] = path_in
+) -> PathsReached:
+    """Return the paths in the scripts of a command, and in the modules and settings files that the scripts use.
+
+    `environment` are the names of the variables that are set. `recognise` returns the path in a text, or "".
+    """
+    reached = Reached(frozenset(tree.paths()), recognise)
     _enter(reached, argv, StartSettings(environment=frozenset(environment)), started=True)
     while reached.waiting:
         path, settings, started = reached.waiting.pop()
@@ -91,7 +97,7 @@ def _enter(reached: Reached, argv: Sequence[str], settings: StartSettings, *, st
 def _read_python(reached: Reached, path: str, data: bytes, settings: StartSettings, *, started: bool) -> None:
     try:
         tree = parse_python(data)
-        uses, options = paths_in_python(path, tree, settings, started=started)
+        uses, options = paths_in_python(path, tree, settings, started=started, recognise=reached.recognise)
     except (SyntaxError, ValueError, RecursionError):
         return
     reached.uses.extend(uses)
@@ -115,7 +121,7 @@ def _read_shell(reached: Reached, path: str, data: bytes, settings: StartSetting
         if words[:1] and words[0] in TESTS:
             continue
         for text, start in _texts(command, settings):
-            if found := path_in(text):
+            if found := reached.recognise(text):
                 reached.uses.append(PathUse(found, path, data.count(b"\n", 0, start) + 1))
 
 
@@ -139,5 +145,5 @@ def _read_settings(reached: Reached, path: str, data: bytes, settings: StartSett
     for node in nodes:
         for _, key, value in walk(node):
             name = key.text if isinstance(key, Scalar) else ""
-            if isinstance(value, Scalar) and name not in settings.options and (found := path_in(value.text)):
+            if isinstance(value, Scalar) and name not in settings.options and (found := reached.recognise(value.text)):
                 reached.uses.append(PathUse(found, path, value.span.line))

@@ -3,42 +3,56 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from pipeline.judgements.laptop_paths import Laptop, judge_laptop_paths, suspects
+from pipeline.judgements.left_out import OUTPUT, LeftOut, judge_left_out, left_out_suspects
 from pipeline.judgements.path_literals import option_name
 from pipeline.judgements.path_text import is_windows, path_in
 from pipeline.judgements.path_uses import PathUse
 from pipeline.judgements.started import PathsReached, paths_reached
-from pipeline.runs.view import View, data_folder
+from pipeline.runs.view import View, data_folder, data_name
 from remote.host import Host, read_field
+from remote.project.secrets import secret_by_name
 from remote.protocol.findings import Report
 from remote.protocol.hidden import Identifier
+
+INPUTS = frozenset(
+    {".arrow", ".bin", ".csv", ".flac", ".gguf", ".json", ".jsonl", ".m4a", ".model", ".mp3", ".ogg", ".opus"}
+    | {".npy", ".npz", ".parquet", ".pt", ".pth", ".safetensors", ".tar", ".tsv", ".txt", ".wav", ".zip"}
+)
+MOST_FOLDERS, MOST_NAMES = 20, 200
 
 
 def laptop_paths(host: Host, view: View) -> Report:
     """Return a finding for each path in the config, its scripts and settings files that exists only on the laptop.
 
-    Sends one request to the host, or none if there are no candidates.
+    A path of the project that an ignore file excludes counts too. Sends one request to the host, or none if there are
+    no candidates.
     """
-    laptop = _laptop_of(view)
-    reached = _reached(view)
-    found = suspects((*config_paths(view, reached.options_read), *reached.uses), laptop)
-    if not found:
+    laptop, project = _laptop_of(view), left_out_of(view)
+    reached = _reached(view, lambda text: path_in(text) or project.path_in(text))
+    uses = (*config_paths(view, reached.options_read, project), *reached.uses)
+    found = suspects((use for use in uses if path_in(use.path)), laptop)
+    left_out = tuple(left_out_suspects((use for use in uses if not path_in(use.path)), project, str(view.loaded.path)))
+    if not found and not left_out:
         return Report()
-    paths = sorted({use.path for use in found if not is_windows(use.path) and not use.path.startswith("../")})
-    on_host = (
-        read_field(tuple[Identifier, ...], host, host.ask("file.exist", {"paths": paths}), "there") if paths else ()
-    )
-    return judge_laptop_paths(found, laptop, frozenset(on_host))
+    absolute = {use.path: use.path for use in found if not is_windows(use.path) and not use.path.startswith("../")}
+    tree = PurePosixPath(view.workdir, view.layout.tree)
+    asked = {**absolute, **{use.path: str(tree / use.path) for use in left_out}}
+    paths = sorted(asked.values())
+    there = read_field(tuple[Identifier, ...], host, host.ask("file.exist", {"paths": paths}), "there") if paths else ()
+    on_host = {path for path, at in asked.items() if at in there}
+    return judge_laptop_paths(found, laptop, on_host).plus(judge_left_out(left_out, project, on_host))
 
 
-def config_paths(view: View, options_read: frozenset[str]) -> Iterator[PathUse]:
+def config_paths(view: View, options_read: frozenset[str], project: LeftOut) -> Iterator[PathUse]:
     """Yield the paths in `command:` and `env:` of the config, and in `model:` and `data:` of the built-in trainer."""
     config, file = view.config, view.loaded.path
     text = file.read_text("utf-8", "replace")
-    for path, certain in _words(config.command or (), options_read):
+    for path, certain in _words(config.command or (), options_read, project):
         yield PathUse(path, str(file), _line_of(text, path), certain)
     for value in config.env.values():
         if path := path_in(value):
@@ -50,7 +64,7 @@ def config_paths(view: View, options_read: frozenset[str]) -> Iterator[PathUse]:
                 yield PathUse(path, str(file), _line_of(text, path), certain=True, model=is_model)
 
 
-def _words(command: tuple[str, ...], options_read: frozenset[str]) -> Iterator[tuple[str, bool]]:
+def _words(command: tuple[str, ...], options_read: frozenset[str], project: LeftOut) -> Iterator[tuple[str, bool]]:
     """Yield each path in a command, and True if the path is certainly read (as program, script or option)."""
     for before, word in zip(("", *command), command, strict=False):
         option, _, value = word.partition("=") if word.startswith("-") else (before, "", word)
@@ -58,17 +72,65 @@ def _words(command: tuple[str, ...], options_read: frozenset[str]) -> Iterator[t
             name = option_name(option) if option.startswith("-") else ""
             is_script = not before or (not before.startswith("-") and PurePosixPath(path).suffix in (".py", ".sh"))
             yield path, is_script or name in options_read
+        elif before and not OUTPUT.search(option_name(option)) and (path := project.path_in(value)):
+            yield path, option_name(option) in options_read
 
 
 def _line_of(text: str, path: str) -> int:
     return next((number for number, line in enumerate(text.splitlines(), 1) if path in line), 0)
 
 
-def _reached(view: View) -> PathsReached:
+def _reached(view: View, recognise: Callable[[str], str]) -> PathsReached:
     command = view.config.command
     if command is None:
         return PathsReached()
-    return paths_reached(view.scan, command, {**view.host.config.env, **view.config.env})
+    data = {"HALFSTEP_DATA_DIR"} if view.config.data.path is not None else set()
+    names = {*view.host.config.env, *view.config.env, *data}
+    return paths_reached(view.scan, command, names, recognise)
+
+
+def left_out_of(view: View) -> LeftOut:
+    """Return the view of the project's files by which paths are found that are not sent."""
+    root, data = view.loaded.root, data_name(view.loaded)
+    rows = view.scan.manifest.rows
+    sent = {*rows, *_folders_of(rows)}
+
+    def is_sent(path: str) -> bool:
+        of_data = data and (f"{path}/".startswith(f"{data}/") or f"{data}/".startswith(f"{path}/"))
+        links = path in rows or any(str(above) in rows for above in PurePosixPath(path).parents)
+        return not rows or path in sent or bool(of_data) or links or _is_never_sent(root, path)
+
+    exists = os.path.exists  # Unlike Path.exists, it raises no error for a name that is too long.
+    return LeftOut(is_sent, lambda path: exists(root / path), lambda path: _holds_inputs(root / path))
+
+
+def _folders_of(paths: Iterable[str]) -> set[str]:
+    folders: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
+    return folders
+
+
+def _is_never_sent(root: Path, path: str) -> bool:
+    """Return True for records, secrets and Python environments, which no rule of the user includes."""
+    parts = PurePosixPath(path).parts
+    above = (root.joinpath(*parts[:end]) for end in range(1, len(parts) + 1))
+    return parts[0] in (".halfstep", ".git") or bool(secret_by_name(path)) or any(map(_is_environment, above))
+
+
+def _is_environment(folder: Path) -> bool:
+    return (folder / "pyvenv.cfg").exists()
+
+
+def _holds_inputs(path: Path) -> bool:
+    """Return True for a file of data or of a model, and for a folder with such a file among the first entries."""
+    if path.is_file():
+        return path.suffix.lower() in INPUTS
+    walked = islice(os.walk(path), MOST_FOLDERS)
+    return any(PurePosixPath(name).suffix.lower() in INPUTS for _, _, names in walked for name in names[:MOST_NAMES])
 
 
 def _laptop_of(view: View) -> Laptop:

@@ -1,0 +1,87 @@
+"""Find paths of the project that a command reads although they are not sent, because an ignore file excludes them."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Container, Iterable, Iterator
+
+from pipeline.judgements.laptop_paths import CHECK
+from pipeline.judgements.path_text import LONGEST, MOST_WORDS, NO_PATH
+from pipeline.judgements.path_uses import PathUse
+from remote.protocol.dataclass import dataclass
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Report, Severity
+
+OUTPUT = re.compile(
+    r"(?:^|[/_.-])(?:out|outputs?|results?|logs?|logging|runs?|exps?|experiments?|checkpoints?|ckpts?|saved?|cache\w*"
+    r"|wandb|mlruns|tensorboard|lora|adapters?|plots?|figures?|temp|tmp|resume)(?:$|[/_.-])",
+    re.IGNORECASE,
+)
+"""A path or an option of this form is probably written by the training."""
+PATTERN = re.compile(r"[*?]")
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """The project's files: `sent` returns True for a file or folder that is sent, `exists` for one that the laptop has.
+
+    `holds_inputs` returns True for a file, or a folder with files, of data or of a model.
+    """
+
+    sent: Callable[[str], bool]
+    exists: Callable[[str], bool]
+    holds_inputs: Callable[[str], bool]
+
+    def path_in(self, text: str) -> str:
+        """Return the path of the project in `text` if it exists on the laptop and is not sent, else ""."""
+        if not text or len(text) > LONGEST or text[0] in "/~-" or text.count(" ") > MOST_WORDS:
+            return ""
+        if NO_PATH.search(text) or PATTERN.search(text) or "\0" in text:
+            return ""
+        path = posixpath.normpath(text)
+        if path == "." or path.startswith("..") or not self.exists(path) or self.sent(path):
+            return ""
+        return path
+
+
+def left_out_suspects(uses: Iterable[PathUse], project: LeftOut, config: str) -> Iterator[PathUse]:
+    """Yield the uses that are certainly read, and those of data and models that do not look like outputs.
+
+    `config` is the path of the config. In a script, a word without a slash is probably no path.
+    """
+    for use in uses:
+        is_path = "/" in use.path or use.file == config
+        if use.certain or (is_path and not _looks_written(use.path) and project.holds_inputs(use.path)):
+            yield use
+
+
+def _looks_written(path: str) -> bool:
+    """Return True for a path of an output. Below a first folder `temp` or `tmp`, downloaded data are often kept."""
+    first, _, rest = path.partition("/")
+    return OUTPUT.search(rest if first in ("temp", "tmp") and rest else path) is not None
+
+
+def judge_left_out(found: Iterable[PathUse], project: LeftOut, on_host: Container[str]) -> Report:
+    """Return a finding for each path that the host lacks: an error if the path is certainly read, else a warning."""
+    return Report(tuple(_finding(use, project) for use in dict.fromkeys(found) if use.path not in on_host))
+
+
+def _finding(use: PathUse, project: LeftOut) -> Finding:
+    severity = Severity.ERROR if use.certain else Severity.WARNING
+    code = ExitCode.ENVIRONMENT if use.certain else ExitCode.OK
+    reads = ", and the command reads it" if use.certain else ""
+    message = f"{use.path} is not sent, because .gitignore or .pipelineignore excludes it{reads}"
+    hint = f"write the line !/{_excluded_part(use.path, project)} into .pipelineignore"
+    if not use.model:
+        hint += "; or data: {path: ...} in the config, read from $HALFSTEP_DATA_DIR"
+    return Finding(CHECK, severity, message, use.where, hint, code)
+
+
+def _excluded_part(path: str, project: LeftOut) -> str:
+    """Return the topmost folder on the path of which nothing is sent. A rule for a path below it has no effect."""
+    parts = path.split("/")
+    for end in range(1, len(parts)):
+        if not project.sent("/".join(parts[:end])):
+            return "/".join(parts[:end])
+    return path

@@ -1,0 +1,116 @@
+"""A path of the project that is read but not sent, because an ignore file excludes it, is reported before any start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipeline.config.load import load_config
+from pipeline.runs.laptop_paths import laptop_paths
+from pipeline.runs.view import View
+from remote.host import Host
+from remote.link.local import local_host
+from remote.project.scan import scan_project
+from remote.protocol.findings import Finding
+from tests.lab.payload import install_payload
+from tests.pipeline.views import view_of
+
+FILES = ("models/toy/config.json", "temp/data/bank/train.jsonl", "sets/a.wav", "output/toy/weights.bin", "kept/b.wav")
+LOADS = "p.add_argument('--base_model')\nargs = p.parse_args()\nM.from_pretrained(args.base_model)\n"
+JOINS = "base = 'temp/data/bank'\nrows = load_dataset('json', data_files=os.path.join(base, 'train.jsonl'))\n"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    host = local_host(str(install_payload(tmp_path / "host")))
+    yield host
+    host.close()
+
+
+def view(root: Path, script: str, *words: str, overrides: tuple[str, ...] = (), rules: str = "") -> View:
+    """Return a project whose folders of models, data and outputs are excluded by .gitignore."""
+    view = view_of(root)
+    for path in FILES:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("{}")
+    (root / ".gitignore").write_text("models/\ntemp/\nsets/\noutput/\n")
+    (root / ".pipelineignore").write_text(rules)
+    (root / "train.py").write_text(script)
+    command = ", ".join(("python", "train.py", *words))
+    (root / "configs/plain.yaml").write_text(f"project: .\ncommand: [{command}]\n")
+    return replace(view, scan=scan_project(root), loaded=load_config("plain", root, overrides))
+
+
+def found(host: Host, seen: View) -> list[Finding]:
+    return [one for one in laptop_paths(host, seen).findings if one.check == "laptop-path"]
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "severity", "where"),
+    [
+        (LOADS, ("--base_model=models/toy",), "error", "plain.yaml:2"),
+        (LOADS, ("--base_model", "./models/toy/"), "error", "plain.yaml:2"),
+        (f"{LOADS}os.path.basename(args.base_model)\n", ("--base_model=models/toy",), "warning", "plain.yaml:2"),
+        ("M.from_pretrained('models/toy')\n", (), "error", "train.py:1"),
+        (JOINS.replace("temp/data/bank", "models/toy"), (), "warning", "train.py:1"),
+    ],
+)
+def test_a_model_that_git_ignores_is_named_with_the_line_that_sends_it(
+    host: Host, tmp_path: Path, script: str, words: tuple[str, ...], severity: str, where: str
+) -> None:
+    root = tmp_path / "project"
+    [finding] = found(host, view(root, script, *words))
+    assert (finding.severity.value, finding.where.endswith(where)) == (severity, True)
+    assert finding.message.startswith("models/toy is not sent, because .gitignore or .pipelineignore excludes it")
+    assert finding.hint.startswith("write the line !/models into .pipelineignore")
+    assert found(host, view(root, script, *words, rules="!/models\n")) == []
+
+
+def test_data_in_an_ignored_folder_that_the_script_joins_are_named(host: Host, tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    [finding] = found(host, view(root, JOINS))
+    assert finding.where == "train.py:1" and finding.message.startswith("temp/data/bank is not sent")
+    assert finding.hint.startswith("write the line !/temp into .pipelineignore; or data: {path: ...} in the config")
+    assert found(host, view(root, JOINS, rules="!/temp\n")) == []
+    assert found(host, view(root, JOINS, overrides=("data.path=temp/data",))) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (LOADS, ("--base_model=owner/name",)),
+        ("model.save_pretrained('output/toy')\n", ()),
+        ("", ("--output_dir=sets",)),
+        ("row['sets']\n", ()),
+        ("open('kept/b.wav')\n", ("--data=kept",)),
+        ("at = 'models/toy'\nif os.path.isdir(at):\n    M.from_pretrained(at)\n", ()),
+    ],
+)
+def test_hub_ids_outputs_and_files_that_are_sent_are_not_reported(
+    host: Host, tmp_path: Path, script: str, words: tuple[str, ...]
+) -> None:
+    assert found(host, view(tmp_path / "project", script, *words)) == []
+
+
+def test_a_path_that_the_project_on_the_host_has_is_not_reported(host: Host, tmp_path: Path) -> None:
+    seen = view(tmp_path / "project", LOADS, "--base_model=models/toy")
+    seen = replace(seen, workdir=str(tmp_path / "host"))
+    assert len(found(host, seen)) == 1
+    Path(seen.workdir, seen.layout.tree, "models/toy").mkdir(parents=True)
+    assert found(host, seen) == []
+
+
+@pytest.mark.parametrize(
+    "form",
+    ['os.environ.get("HALFSTEP_DATA_DIR", "../sets") + "/x"', 'os.environ.get("HALFSTEP_DATA_DIR") or "../sets/x"'],
+)
+def test_a_fallback_for_the_data_folder_is_no_laptop_path_once_data_are_configured(
+    host: Host, tmp_path: Path, form: str
+) -> None:
+    (tmp_path / "sets").mkdir()
+    (tmp_path / "sets/x").touch()
+    assert len(found(host, view(tmp_path / "project", f"open({form})\n"))) == 1
+    assert found(host, view(tmp_path / "project", f"open({form})\n", overrides=("data.path=../sets",))) == []
