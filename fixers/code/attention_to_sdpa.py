@@ -100,7 +100,7 @@ FLASH_CHOICE = re.compile(
     rb"""|["'](?:USE_)?FLASH_ATT(?:ENTIO)?N(?:_2)?["']|["']--use[_-]flash[_-]att\w+["']""",
 )
 KERNEL = re.compile(rb"\bflash_attn_\w*\(")
-IN_COMMAND = re.compile(rb"[ =]flash_att\w+|--[\w-]*flash[_-]att")
+IN_COMMAND = re.compile(rb"[ =]flash_att\w+|(?<![\w-])--[\w-]*flash[_-]att")
 CHOOSES_ATTENTION = re.compile(
     r"(?:.*[._-])?_?(?:attn|attention)(?:[_-]?(?:impl|implementation|type|backend|mode))?$", re.IGNORECASE
 )

@@ -22,10 +22,13 @@ BETWEEN_LINES = re.compile(rb"(?<=\n)[ \t]*(?:#[^\n]*|\r?)\n")
 def scan_dockerfile(data: bytes) -> Script:
     """Return all commands and variables. Instructions that do not parse are skipped."""
     commands: list[Command] = []
-    for start, stop in _instructions(data):
-        found = INSTRUCTION.match(data, start, stop)
-        if found:
-            commands += _commands(data, found[1].upper(), found.end(), stop)
+    found = [match for start, stop in _instructions(data) if (match := INSTRUCTION.match(data, start, stop))]
+    joined = bytearray(data)
+    for match in found:
+        joined[match.end() : match.endpos] = _as_one_line(data[match.end() : match.endpos])
+    lines = bytes(joined)
+    for match in found:
+        commands += _commands(data, lines, match[1].upper(), match.end(), match.endpos)
     return Script(tuple(commands))
 
 
@@ -47,24 +50,23 @@ def _instructions(data: bytes) -> Iterator[tuple[int, int]]:
         yield start, len(data)
 
 
-def _commands(data: bytes, instruction: bytes, start: int, stop: int) -> tuple[Command, ...]:
+def _commands(data: bytes, lines: bytes, instruction: bytes, start: int, stop: int) -> tuple[Command, ...]:
     try:
         if data[start:stop].lstrip().startswith(b"["):
             return (Command((), _exec_form(data, start, stop)),)
-        commands = scan_shell(_as_one_line(data, start, stop), start, stop).commands
+        commands = scan_shell(lines, start, stop).commands
     except Unparsable:
         return ()
     return tuple(_legacy(command) for command in commands) if instruction == b"ENV" else commands
 
 
-def _as_one_line(data: bytes, start: int, stop: int) -> bytes:
-    """Return the file with spaces in place of the parts of an instruction that the Docker builder ignores.
+def _as_one_line(instruction: bytes) -> bytes:
+    """Return the instruction with spaces in place of the parts that the Docker builder ignores.
 
     These parts are blanks after a backslash, and comment lines between continued lines.
     """
-    text = BEHIND_BACKSLASH.sub(rb"\1\\", data[start:stop])
-    text = BETWEEN_LINES.sub(lambda found: b" " * len(found[0]), text)
-    return data if text == data[start:stop] else data[:start] + text + data[stop:]
+    text = BEHIND_BACKSLASH.sub(rb"\1\\", instruction)
+    return BETWEEN_LINES.sub(lambda found: b" " * len(found[0]), text)
 
 
 def _exec_form(data: bytes, start: int, stop: int) -> tuple[Word, ...]:

@@ -11,7 +11,7 @@ from fixers.sources.nodes import Mapping, Sequence
 from fixers.sources.unparsable import Unparsable
 from remote.protocol.dataclass import dataclass
 
-LINE_MAGIC = re.compile(r"^([ \t]*)(?:[%!?]|[\w.\[\], ]+=[ \t]*[!%])|^[ \t]*[\w.]+\?{1,2}[ \t]*$")
+LINE_MAGIC = re.compile(r"^([ \t]*+)(?:[%!?]|[\w.\[\], ]++=[ \t]*[!%])|^[ \t]*[\w.]+\?{1,2}[ \t]*$")
 LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 CELL_MAGIC = re.compile(r"\s*%%(\w+)")
 PYTHON_CELL_MAGICS = ("time", "timeit", "capture", "prun")

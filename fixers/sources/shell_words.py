@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from fixers.sources.splice import line_of
+from fixers.sources.splice import line_of, text_of
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import CONTINUED, Assignment, Command, Heredoc, Script, Word
 from remote.protocol.dataclass import dataclass, field
@@ -288,7 +288,8 @@ class _Scanner:
 
 def scan_shell(data: bytes, start: int = 0, stop: int | None = None) -> Script:
     """Return all commands in `data[start:stop]`. Raises Unparsable for an unterminated quote, bracket or heredoc."""
-    scanner = _Scanner(data, data.decode("latin-1"), len(data) if stop is None else stop)
+    stop = len(data) if stop is None else stop
+    scanner = _Scanner(data, text_of(data), stop)
     if start == 0 and data.startswith(b"\xef\xbb\xbf"):
         start = 3
     scanner.script(start, "")

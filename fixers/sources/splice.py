@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from remote.protocol.dataclass import dataclass
 
@@ -60,3 +61,9 @@ def newline_of(data: bytes) -> bytes:
     if end < 0:
         return b"\n"
     return b"\r\n" if data[end : end + 2] == b"\r\n" else data[end : end + 1]
+
+
+@lru_cache(maxsize=1)
+def text_of(data: bytes) -> str:
+    """Decode a file once for all of its lines that are scanned one by one."""
+    return data.decode("latin-1")

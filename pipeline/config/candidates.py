@@ -89,9 +89,24 @@ def _trainers(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) or not isinstance(node.value, ast.Call):
             continue
-        called = ast.unparse(node.value.func)
+        called = _name(node.value.func)
         if "trainer" in called.rpartition(".")[2].lower() or called in renamed:
-            yield from map(ast.unparse, node.targets if isinstance(node, ast.Assign) else [node.target])
+            yield from filter(None, map(_name, node.targets if isinstance(node, ast.Assign) else [node.target]))
+
+
+def _name(node: ast.expr) -> str:
+    """Return the dotted name of an expression, without arguments and indices other than strings.
+
+    `ast.unparse` would render a literal at the start of a chain of calls once for each call.
+    """
+    parts = []
+    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            parts.append(str(node.slice.value))
+        elif isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return ".".join((*((node.id,) if isinstance(node, ast.Name) else ()), *reversed(parts)))
 
 
 def _training_call_kind(node: ast.AST, trainers: Collection[str]) -> int:
@@ -102,7 +117,7 @@ def _training_call_kind(node: ast.AST, trainers: Collection[str]) -> int:
         return 1 if TRAINS.search(node.func.id) else 0
     if not isinstance(node.func, ast.Attribute):
         return 0
-    owner = ast.unparse(node.func.value)
+    owner = _name(node.func.value)
     if node.func.attr in ("train", "fit") and ("trainer" in owner.lower() or owner in trainers):
         return 4
     steps = node.func.attr == "step" and OPTIMIZER.search(owner) is not None

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -80,14 +81,9 @@ class _Scope:
         return frozenset(map(str.lower, self.tracked)) if self.ignores_case else self.tracked
 
     @cached_property
-    def _folders(self) -> frozenset[str]:
-        folders: set[str] = set()
-        for path in self._keys:
-            folder = path.rpartition("/")[0]
-            while folder and folder not in folders:
-                folders.add(folder)
-                folder = folder.rpartition("/")[0]
-        return frozenset(folders)
+    def _sorted(self) -> list[str]:
+        """All keys in order. A set of their folders could be a thousand times larger than the index."""
+        return sorted(self._keys)
 
     def is_tracked(self, path: str) -> bool:
         """Return True if the index contains the file or submodule."""
@@ -95,7 +91,9 @@ class _Scope:
 
     def holds_tracked(self, folder: str) -> bool:
         """Return True if the index contains a file in or below the folder."""
-        return (folder.lower() if self.ignores_case else folder) in self._folders
+        begin = (folder.lower() if self.ignores_case else folder) + "/"
+        at = bisect_left(self._sorted, begin)
+        return at < len(self._sorted) and self._sorted[at].startswith(begin)
 
 
 @dataclass(frozen=True)

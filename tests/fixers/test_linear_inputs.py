@@ -1,0 +1,95 @@
+"""Files of a project are read in a time and a memory that grow with their length, and not with its square."""
+
+from __future__ import annotations
+
+import ast
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+
+from fixers.code.attention_to_sdpa import IN_COMMAND
+from fixers.sources.dockerfile import scan_dockerfile
+from fixers.sources.makefile import scan_makefile
+from fixers.sources.notebook import LINE_MAGIC
+from fixers.sources.splice import text_of
+from pipeline.config.candidates import _trainers, _training_call_kind
+from remote.project.included_files import _Scope
+
+
+def cpu_s(act: Callable[[], object]) -> float:
+    began = time.process_time()
+    act()
+    return time.process_time() - began
+
+
+def called_on_a_literal(size: int) -> ast.Module:
+    return ast.parse("y = ([" + "1," * size + "])" + ".a()" * 60 + "\n")
+
+
+READERS: dict[str, Callable[[int], object]] = {
+    "blanks of a notebook": lambda size: LINE_MAGIC.match(" " * size + "x"),
+    "words of a notebook": lambda size: LINE_MAGIC.match("a, " * size + "x"),
+    "hyphens": lambda size: list(IN_COMMAND.finditer(b"flash_att" + b"-" * size)),
+    "options": lambda size: list(IN_COMMAND.finditer(b"--a" * size)),
+    "Makefile": lambda size: scan_makefile(b"a:\n" + b"\ta\n" * (size // 4)),
+    "Dockerfile": lambda size: scan_dockerfile(b"RUN a\n" * (size // 4)),
+    "Dockerfile with comments": lambda size: scan_dockerfile(b"RUN a \\\n# c\nb\n" * (size // 8)),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_SE_a_hostile_file_is_read_in_linear_time(name: str) -> None:
+    read = READERS[name]
+    read(1000)
+    assert cpu_s(lambda: read(64_000)) < 40 * cpu_s(lambda: read(8_000)) + 0.05  # the square is 64 times as much
+
+
+@pytest.mark.parametrize("scan", [scan_makefile, scan_dockerfile])
+def test_SE_a_file_is_decoded_once_for_all_of_its_commands(scan: Callable[[bytes], object]) -> None:
+    text_of.cache_clear()
+    scan(b"a:\n\tb\n\tc\nRUN b\nRUN c \\\n# d\ne\nRUN f\n")
+    assert text_of.cache_info().misses == 1 and text_of.cache_info().hits
+
+
+def test_SE_a_literal_before_a_chain_of_calls_is_not_rendered_for_each_call() -> None:
+    tree = called_on_a_literal(20_000)
+    nodes = list(ast.walk(tree))
+    once = cpu_s(lambda: ast.unparse(tree))
+    assert cpu_s(lambda: [_training_call_kind(node, ()) for node in nodes]) < 4 * once
+
+
+def test_SE_deep_paths_of_an_index_take_a_memory_like_their_length() -> None:
+    paths = frozenset(f"{number:06}\U0001f600/" + "a/" * 2000 + "b" for number in range(20))
+    scope = _Scope()
+    scope.__dict__["tracked"] = paths
+    tracemalloc.start()
+    assert scope.holds_tracked("000001\U0001f600/a") and not scope.holds_tracked("000001\U0001f600/b")
+    assert not scope.holds_tracked("00000") and scope.holds_tracked("000019\U0001f600")
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("source", "kinds"),
+    [
+        ("self.trainers[0].train()", 4),
+        ("get_trainer().fit()", 4),
+        ("t = Trainer()\nt.train()", 4),
+        ("(self.t) = my.Trainer(a)\nself.t.train()", 4),
+        ("opts['optimizer'].step()", 2),
+        ("model.train()", 0),
+    ],
+)
+def test_training_calls_are_found_by_their_names(source: str, kinds: int) -> None:
+    tree = ast.parse(source)
+    trainers = set(_trainers(tree))
+    found = {_training_call_kind(node, trainers) for node in ast.walk(tree)} - {0}
+    assert found == ({kinds} if kinds else set())
+
+
+def test_a_line_magic_is_still_found() -> None:
+    lines = ("%time x", "  !ls", "a = !ls", "a, b = %who", "x?", "a.b??")
+    assert all(LINE_MAGIC.match(line) for line in lines)
+    assert not any(LINE_MAGIC.match(line) for line in ("a = 1", "  x", "a == b", "f(x) = !y"))
