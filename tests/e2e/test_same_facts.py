@@ -98,7 +98,10 @@ def test_a_tensor_without_a_gradient_is_reported_once_by_run_and_in_its_report(f
     text = finished.ran.out + finished.ran.err
     assert text.count("[adapter-gradient]") == 1, text
     assert "2 of 6 trained tensors got no gradient in 2 steps" in text
-    assert "warning 2 optimized tensors are in no model  [optimizer-parameters]" in text
+    assert (
+        "warning 2 optimized tensors are in modules that are not called and get no gradient  [optimizer-parameters]"
+        in text
+    )
     page = Path(finished.json("report")["artifacts"]["report"]).read_text()  # type: ignore[index]
     assert page.count("trained tensors got no gradient") == page.count("2 of 6 trained tensors got no gradient") > 0
     assert [one["check"] for one in finished.json("status")["findings"]] == ["adapter-gradient"]  # type: ignore[attr-defined,index]

@@ -11,6 +11,7 @@ from remote.payload.proof.hooks.rules import is_adapter
 from remote.payload.proof.provenance import RUNTIME_HINT, explain, is_in_installed_code, remedy
 from remote.protocol.precision import Mode
 from remote.protocol.proof import NotChecked
+from remote.protocol.quantities import count
 
 LARGE_BYTES = 2**30
 TENSORS = ("trained", "frozen")
@@ -96,8 +97,8 @@ def _trained_set(evidence: Evidence) -> Result:
         return warning("trainable-set", f"more than one adapter is trained: {_listed(sizes)}")
     base = [row for row in trainable if not is_adapter(row.name) and "modules_to_save" not in row.name]
     if base and any(is_adapter(row.name) for row in trainable):
-        count = sum(row.elements for row in base)
-        message = f"{count:,} weights of the base model are trained in addition to the adapter"
+        elements = sum(row.elements for row in base)
+        message = f"{elements:,} weights of the base model are trained in addition to the adapter"
         return warning("trainable-set", message, where=some(row.name for row in base))
     return passed("trainable-set", f"{sum(row.elements for row in trainable):,} weights are trained")
 
@@ -141,18 +142,43 @@ def _optimizer_parameters(evidence: Evidence) -> Result:
         return passed("optimizer-parameters", f"the optimizer holds float32 copies of {len(missing)} trained tensors")
     if not missing and not foreign:
         return passed("optimizer-parameters", "the optimizer holds exactly the trainable tensors")
-    stale = missing and (foreign or any(is_adapter(name) for name in missing))
+    return _judge_held(evidence, missing, foreign)
+
+
+def _judge_held(evidence: Evidence, missing: List[str], foreign: int) -> Result:
+    unused = _unused(evidence)
+    unowned = foreign - len(evidence.uncalled)
+    idle = unowned + len(unused)
+    if not missing and not idle:
+        message = f"the optimizer holds the trainable tensors, and {foreign} of modules that are read without a call"
+        return passed("optimizer-parameters", message)
+    stale = missing and (idle or any(is_adapter(name) for name in missing))
     if not stale or any(rank.trained.unoptimized_changed for rank in evidence.ranks):
-        return warning("optimizer-parameters", _outside(len(missing), foreign))
-    message = f"{len(missing)} trainable tensors are in no optimizer"
-    if foreign:
-        message += f", and the optimizer holds {foreign} tensors that are in no model"
+        return warning("optimizer-parameters", _outside(len(missing), unowned, len(unused)), where=some(unused))
+    message = _outside(len(missing), 0, 0)
+    if idle:
+        message += f", and the optimizer holds {count(idle, 'tensor')} of no model that is used"
     return error("optimizer-parameters", message, where=some(missing))
 
 
-def _outside(missing: int, foreign: int) -> str:
-    parts = (missing, "trainable tensors are in no optimizer"), (foreign, "optimized tensors are in no model")
-    return ", and ".join(f"{count} {text}" for count, text in parts if count)
+def _unused(evidence: Evidence) -> List[str]:
+    """Return the optimized tensors of modules that are not called, if no tensor of the module gets a gradient."""
+    used = {_module_of(name) for name in evidence.uncalled if "nonzero" in evidence.gradients.get(name, ())}
+    return [name for name in evidence.uncalled if _module_of(name) not in used]
+
+
+def _module_of(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def _outside(missing: int, unowned: int, unused: int) -> str:
+    parts = (
+        (missing, "trainable tensor", "in no optimizer"),
+        (unowned, "optimized tensor", "in no module"),
+        (unused, "optimized tensor", "in modules that are not called and get no gradient"),
+    )
+    found = ((count(number, noun), "is" if number == 1 else "are", where) for number, noun, where in parts if number)
+    return ", and ".join(" ".join(words) for words in found)
 
 
 def _optimizer_state(evidence: Evidence) -> Result:

@@ -10,6 +10,7 @@ from remote.protocol.dataclass import dataclass
 from remote.protocol.proof import NotChecked
 
 MOST_OF_A_RUN = 0.9
+CALL_LAYERS = "call the layer: code that reads `layer.weight` itself skips the adapter of this layer"
 
 
 def judge(evidence: Evidence) -> Iterator[Result]:
@@ -39,10 +40,14 @@ def _gradient_finite(evidence: Evidence) -> Result:
 
 @dataclass(frozen=True)
 class Coverage:
-    """The trained tensors whose gradients were measured (`names`), and those without a gradient (`idle`)."""
+    """The trained tensors whose gradients were measured (`names`), and those without a gradient (`idle`).
+
+    `uncalled` are the idle tensors of layers that no forward pass called.
+    """
 
     names: Dict[str, str]
     idle: List[str]
+    uncalled: List[str]
 
     @property
     def idle_adapters(self) -> List[str]:
@@ -63,7 +68,15 @@ def _find_coverage(evidence: Evidence) -> Coverage:
     idle = [name for name, rows in states.items() if set(rows) <= {"none", "zero"} and name not in empty]
     if len(evidence.counted) == 1:
         idle = [name for name in idle if "lora_a" not in name.lower()]
-    return Coverage({name: name for name in states}, idle)
+    return Coverage({name: name for name in states}, idle, [name for name in idle if _is_uncalled(name, evidence)])
+
+
+def _is_uncalled(name: str, evidence: Evidence) -> bool:
+    """Return True if no rank called the layer of the tensor, or the layer that the tensor adapts."""
+    parts = name.split(".")
+    first = next((at for at, part in enumerate(parts) if is_adapter(part)), len(parts) - 1)
+    layer = ".".join(parts[:first])
+    return all(layer in rank.modules.uncalled for rank in evidence.ranks)
 
 
 def _coverage(evidence: Evidence) -> Iterator[Result]:
@@ -98,7 +111,11 @@ def _judge_coverage(coverage: Coverage, steps: int, reentrant: bool) -> Result:
         message = f"no trained tensor got a gradient in {steps} steps"
     else:
         message = f"{len(idle)} of {len(coverage.names)} trained tensors got no gradient in {steps} steps"
-    return (error if lost else warning)("adapter-gradient", message, where=some(adapters or idle))
+    shown = [name for name in coverage.uncalled if name in (adapters or idle)]
+    if shown:
+        message += f"; {len(shown)} of them belong to layers that the model never calls"
+    hint = CALL_LAYERS if shown else ""
+    return (error if lost else warning)("adapter-gradient", message, where=some(shown or adapters or idle), hint=hint)
 
 
 def _movement(evidence: Evidence) -> Result:

@@ -143,8 +143,13 @@ class Evidence:
 
     @property
     def foreign(self) -> List[DtypeCount]:
-        """The tensors that an optimizer holds but no model has."""
+        """The tensors that an optimizer holds but no called model has."""
         return [row for rank in self.ranks for row in rank.model.foreign]
+
+    @property
+    def uncalled(self) -> List[str]:
+        """The names of foreign tensors that belong to a module that was not called."""
+        return [name for rank in self.ranks for name in rank.model.uncalled]
 
     @property
     def trainable(self) -> List[TrainableTensor]:

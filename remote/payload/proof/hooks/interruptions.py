@@ -133,7 +133,8 @@ class Interruptions:
         names = living_names(trained)
         if not adapter_is_idle(names, idle):
             return []
-        message = f"{len(idle)} trained tensors got no gradient {self._since(step)}: {min(names[key] for key in idle)}"
+        tensors = "tensor" if len(idle) == 1 else "tensors"
+        message = f"{len(idle)} trained {tensors} got no gradient {self._since(step)}: {min(names[k] for k in idle)}"
         return [_warning("adapter-gradient", message, step)]
 
     def _since(self, step: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any, Callable, Dict, List, Optional, Set
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from .autocast import autocast_dtype
 from .report import ModuleOutputs
@@ -13,6 +13,7 @@ from .tensors import clean_name, dtype_name, local
 MEASURED_FORWARDS = 2
 MAX_MODULES = 8192
 TOP = 10
+WHOLE = "(whole model)"
 
 
 class ModuleMeasure:
@@ -24,6 +25,8 @@ class ModuleMeasure:
         self._dtypes: Dict[str, str] = {}
         self._autocast: Set[str] = set()
         self._compiled = False
+        self._owners: Dict[str, str] = {}
+        self._called: Set[str] = set()
         self._forwards: Dict[int, int] = {}
         self._handles: Dict[int, List[Any]] = {}
 
@@ -44,11 +47,13 @@ class ModuleMeasure:
         handles = []
         for name, module in list(root.named_modules())[:MAX_MODULES]:
             leaf = next(module.children(), None) is None
-            handles.append(module.register_forward_hook(self._hook(clean_name(name) or "(whole model)", leaf)))
+            handles.append(module.register_forward_hook(self._hook(clean_name(name) or WHOLE, leaf)))
+        self._owners.update(_callable_owners(root))
         return handles
 
     def _hook(self, name: str, leaf: bool) -> Callable[[Any, Any, Any], None]:
         def hook(module: Any, args: Any, output: Any) -> None:
+            self._called.add(name)
             try:
                 self._measure(name, leaf, module, output)
             except Exception:  # noqa: BLE001 - an output that cannot be measured is not the user's fault
@@ -80,7 +85,29 @@ class ModuleMeasure:
             largest=tuple((name, value) for value, name in sorted(half, reverse=True)[:TOP]),
             nonfinite=tuple(name for name, value in values.items() if not math.isfinite(value))[:TOP],
             autocast=tuple(sorted(self._autocast)),
+            uncalled=() if self._compiled else self._uncalled(),
         )
+
+    def _uncalled(self) -> Tuple[str, ...]:
+        rows = self._owners.items()
+        return tuple(name for name, owner in rows if name not in self._called and owner in self._called)
+
+
+def _callable_owners(root: Any) -> Iterator[Tuple[str, str]]:
+    """Return (name, name of the module that should call it) for each module with trainable parameters.
+
+    Lists and dicts of modules are never called, so the module that contains them should call their items.
+    """
+    nn = sys.modules["torch"].nn
+    containers = {"": False}
+    for name, module in list(root.named_modules())[1:MAX_MODULES]:
+        containers[name] = isinstance(module, (nn.ModuleList, nn.ModuleDict))
+        if containers[name] or not any(p.requires_grad for p in module.parameters()):
+            continue
+        owner = name.rpartition(".")[0]
+        while containers.get(owner):
+            owner = owner.rpartition(".")[0]
+        yield clean_name(name), clean_name(owner) or WHOLE
 
 
 def first_float(output: Any) -> Optional[Any]:

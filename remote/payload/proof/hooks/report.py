@@ -74,13 +74,17 @@ class CastTensor:
 
 @dataclass(frozen=True)
 class ModelTables:
-    """The models before the first step. `foreign` tensors are held by an optimizer, but belong to no model."""
+    """The models before the first step. `foreign` tensors are held by an optimizer, but belong to no called model.
+
+    `uncalled` are the names of those foreign tensors that belong to a module that was not called.
+    """
 
     device: Device = field(default_factory=Device)
     roots: Tuple[str, ...] = ()
     dtypes: Tuple[DtypeCount, ...] = ()
     trainable: Tuple[TrainableTensor, ...] = ()
     foreign: Tuple[DtypeCount, ...] = ()
+    uncalled: Tuple[str, ...] = ()
     cast_after_optimizer: Tuple[CastTensor, ...] = ()
     reduce_dtype: Optional[str] = None
 
@@ -138,6 +142,7 @@ class ModuleOutputs:
     """Module outputs in the first forward passes. `largest`: float16 outputs by their largest absolute value.
 
     `autocast`: the autocast dtypes of layers with parameters, "off" without autocast.
+    `uncalled`: modules with trainable parameters that were not called, although the module that contains them was.
     """
 
     modules: int = 0
@@ -145,6 +150,7 @@ class ModuleOutputs:
     largest: Tuple[Tuple[str, float], ...] = ()
     nonfinite: Tuple[str, ...] = ()
     autocast: Tuple[str, ...] = ()
+    uncalled: Tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

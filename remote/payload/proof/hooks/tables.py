@@ -15,12 +15,16 @@ Row = Tuple[str, str, Any]
 
 
 def describe(
-    roots: List[Any], optimizers: List[Any], built_as: Dict[int, Dict[int, str]], built: List[Any]
+    roots: List[Any],
+    optimizers: List[Any],
+    built_as: Dict[int, Dict[int, str]],
+    built: List[Any],
+    uncalled: Dict[int, str],
 ) -> ModelTables:
     """Return the tables of parameters and buffers. `built_as` maps parameters to dtypes at the optimizer's creation.
 
     `optimizers` have attempted a step. `built` are all optimizers that were created; some may take their first step
-    much later.
+    much later. `uncalled` are the names of optimized parameters of modules that were not called.
     """
     names = name_parameters(roots)
     parameters = _without_duplicates([row for root in roots for row in _parameters(root)])
@@ -29,6 +33,7 @@ def describe(
     )
     held = [(one, p) for one in optimizers for p in parameters_of(one)]
     tracked = {id(p) for one in [*optimizers, *built] for p in parameters_of(one)}
+    strays = _without(names, held)
     return ModelTables(
         device=describe_device(parameters[0][2] if parameters else None),
         roots=tuple(type(root).__name__ for root in roots),
@@ -38,10 +43,19 @@ def describe(
             for kind, _, p in parameters
             if kind == "trainable"
         ),
-        foreign=count_dtypes([("foreign", "", p) for _, p in held if id(p) not in names]),
+        foreign=count_dtypes([("foreign", "", p) for p in strays]),
+        uncalled=_names_of(strays, uncalled),
         cast_after_optimizer=tuple(_cast_late(held, built_as, names))[:CHANGES],
         reduce_dtype=_reduce_dtype(roots),
     )
+
+
+def _without(names: Dict[int, str], held: List[Tuple[Any, Any]]) -> List[Any]:
+    return [p for _, p in held if id(p) not in names]
+
+
+def _names_of(parameters: List[Any], names: Dict[int, str]) -> Tuple[str, ...]:
+    return tuple(names[id(p)] for p in parameters if id(p) in names)
 
 
 def _parameters(root: Any) -> Iterator[Row]:

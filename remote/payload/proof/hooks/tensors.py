@@ -82,14 +82,32 @@ def living_names(wanted: Dict[int, Any]) -> Dict[int, str]:
 
     The search is slow, so it is made only for tensors that are reported.
     """
-    torch = sys.modules["torch"]
+    names = {key: name for key, (_, name) in _living_owners(wanted).items()}
+    return {key: names.get(key, "(unnamed)") for key in wanted}
+
+
+def name_uncalled(strays: Dict[int, Any]) -> Dict[int, str]:
+    """Return unique names of parameters that belong to a live module, with the module's type in front.
+
+    `strays` are parameters of no called model. A script may read the weight of a layer without calling the layer.
+    """
     names: Dict[int, str] = {}
+    for key, (owner, name) in _living_owners(strays).items():
+        full = f"{type(owner).__name__}.{name}"
+        names[key] = full if full not in names.values() else f"{full} ({len(names)})"
+    return names
+
+
+def _living_owners(wanted: Dict[int, Any]) -> Dict[int, Tuple[Any, str]]:
+    """Return for each of these parameters the outermost live module that has it, and its name in this module."""
+    torch = sys.modules["torch"]
+    owners: Dict[int, Tuple[Any, str]] = {}
     for module in [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]:
         for name, parameter in module.named_parameters():
             cleaned = clean_name(name)
-            if id(parameter) in wanted and len(cleaned) > len(names.get(id(parameter), "")):
-                names[id(parameter)] = cleaned
-    return {key: names.get(key, "(unnamed)") for key in wanted}
+            if id(parameter) in wanted and len(cleaned) > len(owners.get(id(parameter), (None, ""))[1]):
+                owners[id(parameter)] = module, cleaned
+    return owners
 
 
 def count_dtypes(rows: Iterable[Tuple[str, str, Any]]) -> Tuple[DtypeCount, ...]:

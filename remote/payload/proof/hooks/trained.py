@@ -15,6 +15,7 @@ from .tensors import (
     measure_gradients,
     moved,
     name_parameters,
+    name_uncalled,
     nonfinite,
     parameters_of,
     trained_by,
@@ -45,6 +46,7 @@ class Trained:
         self._changes = Changes()
         self.averages = Averages()
         self._unheld_before: Dict[str, Tuple[Any, Any]] = {}
+        self._uncalled: Dict[int, str] = {}
 
     @property
     def optimizers(self) -> List[Any]:
@@ -79,6 +81,9 @@ class Trained:
             self._waiting.append(optimizer)
             return
         self._optimizers[id(optimizer)] = optimizer
+        called = name_parameters(self.roots)
+        strays = {id(p): p for one in self.optimizers for p in parameters_of(one) if id(p) not in called}
+        self._uncalled = name_uncalled(strays) if strays else {}
         self.main = max(self.optimizers, key=lambda one: sum(p.numel() for p in parameters_of(one)))
         self.tables = self._describe()
         self._before.update(fingerprint(self.named(optimizer)))
@@ -129,7 +134,7 @@ class Trained:
 
     def named(self, optimizer: Any) -> List[Tuple[str, Any]]:
         """Return the optimizer's trained parameters by name."""
-        names = name_parameters(self.roots)
+        names = {**self._uncalled, **name_parameters(self.roots)}
         return [(names.get(id(p), f"(unnamed {at})"), p) for at, p in trained_by(optimizer)]
 
     def measure(self, optimizer: Any, *, again: bool = False) -> float:
@@ -151,7 +156,7 @@ class Trained:
         return bool(self.gradients) and all(state in IDLE for states in self.gradients.values() for state in states)
 
     def _describe(self) -> ModelTables:
-        return describe(self.roots, self.optimizers, self._built_as, list(self._built))
+        return describe(self.roots, self.optimizers, self._built_as, list(self._built), self._uncalled)
 
     def summary(self) -> Tuple[ModelTables, TrainedTensors]:
         """Return the tables of models and optimizers from before the first step, and the changes since then."""

@@ -234,7 +234,8 @@ class WatchRecorder:
         shown = [name for name in idle if is_adapter(name)] or idle
         more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
         listed = f"{', '.join(shown[:3])}{more}"
-        message = f"{len(shown)} trained tensors got no gradient in {self.monitor.applied} applied steps: {listed}"
+        tensors = "tensor" if len(shown) == 1 else "tensors"
+        message = f"{len(shown)} trained {tensors} got no gradient in {self.monitor.applied} applied steps: {listed}"
         return [Anomaly("adapter-gradient", "error" if lost else "warning", message, self.attempts)]
 
     def _report_start(self) -> None:
