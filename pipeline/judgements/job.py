@@ -42,7 +42,7 @@ def judge_run(run: RunSurvey | None, name: str, resume_command: str = "") -> Rep
             )
         )
     if run.state is JobState.LOST:
-        return Report((_lost(name, again),))
+        return Report((_lost(name, run.restarted, again),))
     if run.state in (JobState.FAILED, JobState.STOPPED):
         if run.result is None:
             message = f"{name} ended, but the host sent no result"
@@ -114,14 +114,15 @@ def judge_end(name: str, news: JobNews | None) -> Finding | None:
     if news is None or news.state in (JobState.RUNNING, JobState.ABSENT):
         return _finding("job", f"halfstep lost track of {name} before it ended", ExitCode.CONNECT)
     if news.state is JobState.LOST:
-        return _lost(name)
+        return _lost(name, news.restarted)
     if news.state is not JobState.FAILED or news.result is None or news.result.preempted:
         return None
     return _failure(name, news.result, None)
 
 
-def _lost(name: str, again: str = "pipeline run") -> Finding:
-    return _finding("job-lost", f"{name} was lost: it is not running and left no result", ExitCode.JOB_LOST, again)
+def _lost(name: str, restarted: bool, again: str = "pipeline run") -> Finding:
+    why = "the host was restarted while it was training" if restarted else "it is not running and left no result"
+    return _finding("job-lost", f"{name} was lost: {why}", ExitCode.JOB_LOST, again)
 
 
 def _finding(check: str, message: str, code: ExitCode, hint: str = "pipeline run") -> Finding:

@@ -115,6 +115,8 @@ def _ending(note: RunNote | None) -> str:
     """Return a phrase for the last known end of the job, or "" if the job succeeded."""
     if note is not None and note.state is JobState.STOPPED:
         return "; the job was stopped on request"
+    if note is not None and note.state is JobState.LOST:
+        return "; but the job was lost: the host was restarted, or the training and its supervisor were killed"
     if note is None or note.state is not JobState.FAILED or note.exit is None:
         return ""
     if note.preempted:

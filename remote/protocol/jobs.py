@@ -175,7 +175,8 @@ class RunSurvey:
     the time from the job's start to its end or to now, and `earlier_s` is the time of the earlier jobs. `waits` is the
     reason why the job is queued: its state is RUNNING, but it has not begun. `slurm_end` is the state in which a job
     without a result left Slurm's queue, or "" if it is unknown. `fingerprint` is the digest of the inputs of the first
-    job, and `newest_fingerprint` that of the newest job, which may have resumed with other inputs.
+    job, and `newest_fingerprint` that of the newest job, which may have resumed with other inputs. `restarted` is True
+    if the job is lost and its host was restarted after the job began.
     """
 
     run: RunId
@@ -200,6 +201,7 @@ class RunSurvey:
     slurm_end: Identifier = ""
     earlier_s: float = 0.0
     newest_fingerprint: Identifier = ""
+    restarted: bool = False
 
     @property
     def has_begun(self) -> bool:
@@ -238,8 +240,8 @@ class StartAnswer:
 class JobNews:
     """The state, progress and gauges of a job, sent when a value changes. The state in the last message is not RUNNING.
 
-    `elapsed_s` is the time from the job's start to the sending of this message. `progress`, `waits`, `slurm_end` and
-    `earlier_s` are as in `RunSurvey`.
+    `elapsed_s` is the time from the job's start to its end, or to the sending of this message. `progress`, `waits`,
+    `slurm_end`, `earlier_s` and `restarted` are as in `RunSurvey`.
     """
 
     number: int
@@ -253,6 +255,7 @@ class JobNews:
     waits: Message = ""
     slurm_end: Identifier = ""
     earlier_s: float = 0.0
+    restarted: bool = False
 
     @property
     def run_elapsed_s(self) -> Optional[float]:

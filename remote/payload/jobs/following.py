@@ -12,6 +12,8 @@ from remote.payload.jobs.records import Flags
 from remote.payload.jobs.slurm import poll_interval_s
 from remote.payload.jobs.state import (
     current_job,
+    ended_by_restart,
+    job_seconds,
     observe_job,
     read_gauges,
     read_progress,
@@ -23,7 +25,7 @@ from remote.payload.jobs.watch_notes import read_watch_notes
 from remote.payload.output import follow
 from remote.payload.output.job_folder import run_root
 from remote.payload.request.call import Call
-from remote.protocol.jobs import JobNews, JobResult, JobState, seconds_elapsed
+from remote.protocol.jobs import JobNews, JobResult, JobState
 from remote.protocol.layout import RunLayout
 from remote.protocol.values import encode
 
@@ -64,18 +66,21 @@ def read_news(run: RunLayout, number: int) -> JobNews:
     """Return the current `JobNews` of the job."""
     job, observed = run.job(number), observe_job(run, number)
     now, flags = observed.answer, read_record(job.flags, Flags)
+    begun = now.started is not None or now.result is not None
+    progress = read_progress(run, number, now.state) if begun else None
     return JobNews(
         number,
         now.state,
-        read_progress(run, number, now.state) if now.started is not None or now.result is not None else None,
+        progress,
         now.result,
         now.state is JobState.RUNNING and flags is not None and flags.stalled,
         read_watch_notes(run, now.started),
         read_gauges(job),
-        seconds_elapsed(now.started, now.result, time.time()),
+        job_seconds(now, progress),
         why_waiting(job, observed),
         observed.ended,
         seconds_of_earlier_jobs(run, number),
+        ended_by_restart(job, now),
     )
 
 

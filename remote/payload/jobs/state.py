@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from typing import Optional, Tuple
 
@@ -12,7 +13,7 @@ from remote.payload.jobs import slurm
 from remote.payload.jobs.orphans import orphans_of
 from remote.payload.jobs.records import Queued
 from remote.payload.output.job_folder import newest_job, real_run
-from remote.payload.processes.identity import Process, boot_id, is_alive
+from remote.payload.processes.identity import Process, boot_id, boot_unix, is_alive
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
 from remote.protocol.dataclass import dataclass
@@ -84,6 +85,24 @@ def observe_job(run: RunLayout, number: int) -> JobObservation:
     ended = slurm.end_state(submitted.slurm_job) if submitted is not None and left_queue else ""
     answer = StartAnswer(os.path.basename(run.root), number, state, False, started, result)
     return JobObservation(answer, orphans, queue, ended)
+
+
+def ended_by_restart(job: JobLayout, now: StartAnswer) -> bool:
+    """Return True if the job is lost and its host was restarted after the job began.
+
+    Another boot id alone may be that of another login node, and a Slurm job runs on another machine.
+    """
+    started = now.started
+    if now.state is not JobState.LOST or started is None or slurm.read_submitted(job) is not None:
+        return False
+    return started.boot_id != boot_id() and 0.0 < started.started_unix < boot_unix()
+
+
+def job_seconds(now: StartAnswer, progress: Optional[Progress]) -> Optional[float]:
+    """Return the seconds that the job has run. A lost job ran at least until its last step."""
+    lost = now.state is JobState.LOST
+    end = (progress.at_unix if progress is not None else 0.0) if lost else time.time()
+    return seconds_elapsed(now.started, now.result, end)
 
 
 def judge_job(run: RunLayout, number: int) -> StartAnswer:

@@ -46,6 +46,13 @@ def boot_id() -> str:
     return ""
 
 
+def boot_unix() -> float:
+    """Return the time of the last boot of the kernel as Unix time, or 0.0 if it is unknown."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/stat", encoding="ascii") as file:
+        return next((float(line.split()[1]) for line in file if line.startswith("btime ")), 0.0)
+    return 0.0
+
+
 def read_process(pid: int) -> Optional[Process]:
     """Return the process that has this pid now, or None if there is no such process."""
     if pid <= 0:

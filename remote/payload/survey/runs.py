@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import List, Tuple
 
 from remote.payload.checkpoints.adapter import adapter_digest
 from remote.payload.checkpoints.published import survey_checkpoints
 from remote.payload.files.records import read_record
 from remote.payload.jobs.records import Flags
-from remote.payload.jobs.state import current_job, observe_job, read_gauges, read_progress, seconds_of_earlier_jobs
+from remote.payload.jobs.state import (
+    current_job,
+    ended_by_restart,
+    job_seconds,
+    observe_job,
+    read_gauges,
+    read_progress,
+    seconds_of_earlier_jobs,
+)
 from remote.payload.jobs.turn import why_waiting
 from remote.payload.jobs.watch_notes import read_watch_notes
 from remote.payload.output.events import survey_events
 from remote.payload.output.job_folder import real_run
 from remote.protocol.job_requests import RunRecord
-from remote.protocol.jobs import JobSpec, JobState, RunSurvey, seconds_elapsed
+from remote.protocol.jobs import JobSpec, JobState, RunSurvey
 from remote.protocol.layout import ProjectLayout, RunLayout
 
 
@@ -46,6 +53,7 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
     running = now.state is JobState.RUNNING
     flags = read_record(run.job(number).flags, Flags) or Flags()
     spec = read_record(run.job(number).spec, JobSpec)
+    progress = read_progress(run, number, now.state)
     return RunSurvey(
         run=record.run,
         config=record.config,
@@ -54,7 +62,7 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
         state=now.state,
         started=now.started,
         result=now.result,
-        progress=read_progress(run, number, now.state),
+        progress=progress,
         checkpoints=tuple(survey_checkpoints(run.root, digests=digests)),
         events=survey_events(run.root),
         adapter_sha256=adapter_digest(run),
@@ -64,9 +72,10 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
         warnings=flags.warnings,
         watched=read_watch_notes(run, now.started),
         gauges=read_gauges(run.job(number)),
-        elapsed_s=seconds_elapsed(now.started, now.result, time.time()),
+        elapsed_s=job_seconds(now, progress),
         waits=why_waiting(run.job(number), observed) if running else "",
         slurm_end=observed.ended,
         earlier_s=seconds_of_earlier_jobs(run, number),
         newest_fingerprint=spec.fingerprint if spec is not None else "",
+        restarted=ended_by_restart(run.job(number), now),
     )

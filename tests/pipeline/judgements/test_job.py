@@ -86,3 +86,18 @@ def test_the_hint_continues_the_run_although_its_inputs_may_have_changed(
     run = RunSurvey("r", "c", "f", 1, state, result=result, checkpoints=checkpoints)
     [finding] = judge_run(run, "r", resume_command).findings
     assert finding.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("restarted", "why"),
+    [
+        (True, "r was lost: the host was restarted while it was training"),
+        (False, "r was lost: it is not running and left no result"),
+    ],
+)
+def test_a_restart_of_the_host_is_the_reason_of_a_lost_run(restarted: bool, why: str) -> None:
+    run = RunSurvey("r", "c", "f", 1, JobState.LOST, checkpoints=(Checkpoint("checkpoint-8", 8),), restarted=restarted)
+    [finding] = judge_run(run, "r").findings
+    assert (finding.message, finding.hint) == (why, "pipeline run --resume r")
+    news = judge_end("r", JobNews(1, JobState.LOST, restarted=restarted))
+    assert news is not None and news.message == why

@@ -10,12 +10,16 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from remote.operations.jobs import adopt_job, list_jobs, prepare_resume, start_job, stop_job
 from remote.payload.files.lock import holder
+from remote.payload.files.records import read_record
+from remote.payload.jobs.following import read_news
 from remote.payload.jobs.state import supervised
 from remote.payload.processes.identity import boot_id, is_alive, read_process, send_signal
 from remote.protocol.job_requests import StartRequest
-from remote.protocol.jobs import JobState
+from remote.protocol.jobs import JobState, Progress
 from tests.lab.processes import alive
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench
@@ -114,6 +118,29 @@ def test_FI_48_after_a_reboot_the_job_is_lost_even_if_its_pid_is_reused(bench: B
     assert bench.survey().state is JobState.RUNNING
     _edit_started(bench, boot_id="00000000-0000-0000-0000-000000000000")
     assert bench.survey().state is JobState.LOST
+
+
+@pytest.mark.parametrize("began", [1e9, None])
+def test_a_job_that_began_before_the_last_boot_was_lost_by_the_restart_of_its_host(bench: Bench, began: float | None):
+    bench.start()
+    until(lambda: bench.survey().result, "the end")
+    Path(bench.job().result).unlink()
+    started = bench.survey().started.started_unix
+    other_boot = "00000000-0000-0000-0000-000000000000"
+    _edit_started(bench, boot_id=other_boot, started_unix=began or started)
+    run = bench.survey()
+    assert (run.state, run.restarted) == (JobState.LOST, began is not None), "a login node has another boot id"
+    assert read_news(bench.layout, 1).restarted is run.restarted
+
+
+def test_the_time_of_a_lost_job_ends_with_its_last_step(bench: Bench):
+    bench.start()
+    until(lambda: bench.survey().result, "the end")
+    Path(bench.job().result).unlink()
+    _edit_started(bench, boot_id="00000000-0000-0000-0000-000000000000", started_unix=1e9)
+    last = read_record(bench.layout.progress, Progress)
+    seconds = last.at_unix - 1e9 if last is not None else 0.0
+    assert bench.survey().elapsed_s == read_news(bench.layout, 1).elapsed_s == seconds
 
 
 def test_FI_49_a_reused_pid_is_neither_trusted_nor_signalled(bench: Bench):
