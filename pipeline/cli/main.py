@@ -19,7 +19,15 @@ from pipeline import __version__
 from pipeline.cli.completion import COMPLETE, install_completion
 from pipeline.cli.group import Verbs
 from pipeline.loading import load, uninterrupted
-from remote.errors import BadUsage, Defect, DiskFull, HalfstepError, Interrupted
+from remote.errors import (
+    BadUsage,
+    ConnectionLost,
+    DeadlineExceeded,
+    Defect,
+    DiskFull,
+    HalfstepError,
+    Interrupted,
+)
 from remote.protocol.exits import ExitCode
 from remote.protocol.shell import command_line
 
@@ -137,7 +145,7 @@ def _report_usage(words: list[str], error: click.ClickException) -> int:
 
 
 def _report(words: list[str], error: HalfstepError) -> int:
-    if isinstance(error, Interrupted):
+    if isinstance(error, (Interrupted, ConnectionLost, DeadlineExceeded)):
         error.hint = error.hint or command_line(["pipeline", *words])
     # If the JSON object cannot be written to stdout, the error is printed to stderr. If stderr fails too, only the exit
     # code reports the error.

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from pipeline.judgements.job import newest_checkpoint
 from pipeline.records.run_inputs import RunInputs, differing_files, differing_values, read_inputs
 from pipeline.records.runs import RunNote, list_notes
 from pipeline.records.stage_checkpoints import read_checkpoints
@@ -20,6 +21,7 @@ from remote.protocol.shell import shell_command
 
 SHOWN = 5
 LONGEST = 60
+BEFORE = 20
 MOST_UNCOMMITTED = 1000
 
 
@@ -57,7 +59,7 @@ def describe_new_run(view: View, run: str = "") -> tuple[str, ...]:
     if seen is not None and seen.state is JobState.RUNNING:
         attach = shell_command("pipeline attach {}", before.name)
         lines.append(f"{before.name} is still {seen.shown_state}; to follow it: {attach}")
-    elif seen is not None and seen.state is not JobState.SUCCEEDED:
+    elif seen is not None and seen.state is not JobState.SUCCEEDED and newest_checkpoint(seen) is not None:
         lines.append(f"to continue {before.name} instead: {shell_command('pipeline run --resume {}', before.name)}")
     return tuple(lines)
 
@@ -92,7 +94,7 @@ def _differences(before: RunInputs, now: RunInputs) -> Iterator[str]:
     for path, how in differing_files(before, now):
         yield f"{path} ({how})"
     for key, old, new in differing_values(before.settings, now.settings):
-        yield f"{key}: {_shortened(old)} -> {_shortened(new)}"
+        yield f"{key}: {' -> '.join(_excerpts(_text(old), _text(new)))}"
     yield from _of_machine(before.others, now.others)
 
 
@@ -102,6 +104,15 @@ def _of_machine(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[s
         yield f"{key}: {old} -> {new}" if short else f"{key} (changed)"
 
 
-def _shortened(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _excerpts(*texts: str) -> Iterator[str]:
+    """Return each text, shortened to at most LONGEST characters around the first difference between the texts."""
+    shortest = min(map(len, texts))
+    same = next((at for at in range(shortest) if len({text[at] for text in texts}) > 1), shortest)
+    start = same - BEFORE if same + BEFORE > LONGEST else 0
+    for text in texts:
+        part = text[start : start + LONGEST]
+        yield f"{'...' if start else ''}{part}{'...' if len(text) > start + LONGEST else ''}"

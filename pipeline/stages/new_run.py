@@ -27,6 +27,17 @@ def announce_new_run(context: Context) -> None:
             context.listener.note(line)
 
 
+def announce_missing_run(context: Context) -> None:
+    """Before a run is started, report that its files are not on the host, although it had trained there before."""
+    view = context.view
+    before = read_note(view.records.run(run_id(view), view.host.name))
+    if run_of(view) is None and before is not None and before.own and before.step:
+        context.listener.note(
+            f"{before.name} had reached step {before.step}, but its files are not on {view.host.name} any more: "
+            "it starts at step 0"
+        )
+
+
 def warn_of_other_runs(context: Context) -> None:
     """Report the project's runs that train on the host now, before another one is proved or started beside them.
 

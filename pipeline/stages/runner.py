@@ -13,7 +13,7 @@ from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.inputs import digest
 from pipeline.records.stage_checkpoints import StageCheckpoints, checkpoint_now, read_checkpoints, write_checkpoints
 from pipeline.stages.stage import Context, Phase, Stage, StageResult, judge_status
-from remote.errors import HalfstepError, Interrupted
+from remote.errors import ConnectionLost, DeadlineExceeded, HalfstepError, Interrupted
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
@@ -139,6 +139,8 @@ def _run_and_refresh(context: Context, stage: Stage, refresh: Refresh) -> StageR
         if done.exit_code is not ExitCode.INTERRUPTED:
             refresh(context)
     except HalfstepError as error:
+        if isinstance(error, (ConnectionLost, DeadlineExceeded)):
+            error.hint = error.hint or "pipeline run"
         report = done.report.plus(Report(findings_of(error)))
         return replace(done, report=report, exit_code=done.exit_code or error.exit_code, unfinished=False)
     except KeyboardInterrupt:

@@ -28,7 +28,7 @@ from pipeline.runs.runtime import describe_runtime
 from pipeline.runs.secrets import secret_values
 from pipeline.runs.start import next_number, note_of, start_request
 from pipeline.runs.view import View
-from pipeline.stages.new_run import announce_new_run, has_other_inputs, warn_of_other_runs
+from pipeline.stages.new_run import announce_missing_run, announce_new_run, has_other_inputs, warn_of_other_runs
 from pipeline.stages.stage import Context, Phase, StageResult
 from remote.errors import Busy, HalfstepError, Interrupted
 from remote.host import Host
@@ -87,6 +87,8 @@ class Train:
         succeeded = self.check(context.view).ok
         # A command with several runs has started all of them when it follows the first: the last one is the newest.
         started = not succeeded and context.options.phase is not Phase.FOLLOW
+        if started:
+            announce_missing_run(context)
         (write_start if started else write_note)(records, note_of(context.view, run))
         name, folder = records.run_name(run, host), records.run(run, host)
         write_inputs(folder, inputs_to_record(context.view))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from pipeline.config.load import load_config
 from pipeline.records.find_run import find_note
 from pipeline.records.run_inputs import RunInputs, write_inputs
@@ -14,7 +16,7 @@ from pipeline.runs.new_run import SHOWN, describe_new_run, inputs_of
 from pipeline.runs.run_id import run_id
 from pipeline.runs.start import note_of, note_of_evaluation
 from pipeline.runs.view import View
-from remote.protocol.jobs import JobState
+from remote.protocol.jobs import Checkpoint, JobState
 from tests.pipeline.views import view_of
 
 
@@ -43,7 +45,6 @@ def test_files_settings_and_machine_that_differ_are_named(tmp_path: Path) -> Non
         "  train.py (changed)",
         "  train.learning_rate: 2e-05 -> 1e-05",
         "  driver: 550.1 -> none",
-        f"to continue {name} instead: pipeline run --resume {name}",
     )
 
 
@@ -94,3 +95,39 @@ def test_a_run_that_still_trains_is_not_offered_to_be_resumed(tmp_path: Path) ->
     lines = describe_new_run(view, "plain-1")
     assert lines[-1] == f"{name} is still running; to follow it: pipeline attach {name}"
     assert not any("--resume" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("problem", "offered"), [("", True), ("cut", False), (None, False)], ids=["whole", "broken", "no checkpoint"]
+)
+def test_a_run_is_offered_to_be_continued_only_from_a_verified_checkpoint(
+    tmp_path: Path, problem: str | None, offered: bool
+) -> None:
+    view = view_of(tmp_path, JobState.FAILED)
+    name = started(view, replace(inputs_of(view), files={"train.py": "0" * 64}))
+    kept = () if problem is None else (Checkpoint("checkpoint-6", 6, problem=problem),)
+    runs = tuple(replace(run, checkpoints=kept) for run in view.survey.runs)
+    lines = describe_new_run(replace(view, survey=replace(view.survey, runs=runs)), "plain-1")
+    assert (f"to continue {name} instead: pipeline run --resume {name}" in lines) is offered
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "shown"),
+    [
+        ("short", "other", "short -> other"),
+        (
+            f"{'a' * 80} --epochs=3 --seed=1",
+            f"{'a' * 80} --epochs=30 --seed=1",
+            f"...{'a' * 9} --epochs=3 --seed=1 -> ...{'a' * 9} --epochs=30 --seed=1",
+        ),
+        (f"train.py {'x' * 90}", f"eval.py {'x' * 90}", f"train.py {'x' * 51}... -> eval.py {'x' * 52}..."),
+        (f"{'b' * 70}", f"{'b' * 71}", f"...{'b' * 20} -> ...{'b' * 21}"),
+    ],
+    ids=["short texts", "a late difference", "an early difference", "only the length"],
+)
+def test_long_values_are_shown_where_they_differ(tmp_path: Path, before: str, now: str, shown: str) -> None:
+    view = view_of(tmp_path, JobState.FAILED)
+    inputs = inputs_of(view)
+    started(view, replace(inputs, settings={**inputs.settings, "env": {"X": before}}))
+    changed = replace(view, loaded=load_config("plain", tmp_path, [f'env.X="{now}"']))
+    assert f"  env.X: {shown}" in describe_new_run(changed, "plain-1")

@@ -15,7 +15,7 @@ from pipeline.records.stage_checkpoints import StageCheckpoints, checkpoint_now,
 from pipeline.runs.view import View
 from pipeline.stages.runner import run_stages
 from pipeline.stages.stage import Context, RunOptions, StageResult, judge_status
-from remote.errors import Busy, ConnectionLost, DiskFull
+from remote.errors import Busy, ConnectionLost, DeadlineExceeded, DiskFull, HalfstepError
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from tests.pipeline.listeners import NoListener
@@ -157,6 +157,33 @@ def test_a_stage_that_cannot_act_has_failed_with_the_reason_and_what_to_type(tmp
     assert ran.exit_code is ExitCode.DISK
     assert [(finding.check, finding.hint) for finding in ran.findings] == [("disk-full", "df -h /data")]
     assert set(read_checkpoints(tmp_path / "s.json").stages) == {"sync"}
+
+
+class Cut(Toy):
+    """A stage during which the connection is lost."""
+
+    error: HalfstepError = ConnectionLost("the connection to h was lost")
+
+    def run(self, context: Context) -> StageResult:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (ConnectionLost("the connection to h was lost"), "pipeline run"),
+        (DeadlineExceeded("h sent nothing for 60 s"), "pipeline run"),
+        (ConnectionLost("the proof ended without a report", hint="pipeline verify"), "pipeline verify"),
+    ],
+)
+def test_after_a_lost_connection_the_command_that_continues_is_the_hint(
+    tmp_path: Path, error: HalfstepError, hint: str
+) -> None:
+    context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions())  # type: ignore[arg-type]
+    stage = Cut("verify")
+    stage.error = error
+    ran = run_stages(context, [stage], tmp_path / "s.json", lambda context: None)
+    assert [finding.hint for finding in ran.findings] == [hint]
 
 
 def test_findings_of_a_stage_are_shown_even_if_the_connection_is_lost_afterwards(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pipeline.records.runs import list_notes, write_start
 from pipeline.runs.new_run import inputs_of
 from pipeline.runs.run_id import run_id
 from pipeline.runs.start import note_of
+from pipeline.stages.new_run import announce_missing_run
 from pipeline.stages.stage import Context, Phase, RunOptions
 from pipeline.stages.train import Train, commands_for, interrupted_result
 from remote.errors import Busy
@@ -258,3 +259,20 @@ def test_ctrl_c_names_each_command_that_reaches_the_run_once() -> None:
     assert [text.count(f"pipeline {verb} tiny-1") for verb in ("attach", "status", "stop")] == [1, 1, 1]
     assert text.count("keeps running") == 1
     assert len(set(commands_for("tiny-1"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("state", "step", "own", "said"),
+    [(None, 19, True, True), (None, None, True, False), (None, 19, False, False), (JobState.FAILED, 19, True, False)],
+    ids=["gone from the host", "never trained", "record of another user", "still on the host"],
+)
+def test_a_run_whose_files_are_gone_from_its_host_starts_again_with_a_note(
+    tmp_path: Path, state: JobState | None, step: int | None, own: bool, said: bool
+) -> None:
+    view, listener = view_of(tmp_path, state), NoteListener()
+    note = note_of(view, run_id(view))
+    write_start(view.records, replace(note, step=step, own=own))
+    announce_missing_run(Context(FakeHost(), view, listener))
+    name = view.records.run_name(note.run, view.host.name)
+    text = f"{name} had reached step 19, but its files are not on {view.host.name} any more: it starts at step 0"
+    assert listener.notes == ([text] if said else [])
