@@ -25,6 +25,7 @@ from remote.protocol.dataclass import dataclass, field
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 CORE_TAG = "tag:yaml.org,2002:"
+CLOSES = {"[": "]", "{": "}"}
 BOM = b"\xef\xbb\xbf"
 
 
@@ -78,7 +79,7 @@ def compose_all(data: bytes | str, limits: Limits = LIMITS, *, tags: bool = True
         for event in yaml.parse(text, Loader=LOADER):
             builder.add_event(event)
     except yaml.MarkedYAMLError as error:
-        raise _problem(error, text) from None
+        raise builder.unclosed_before(error) or _problem(error, text) from None
     except yaml.reader.ReaderError as error:
         before = text[: error.position] if isinstance(error.position, int) else ""
         line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
@@ -110,6 +111,21 @@ class _Builder:
             self._begin(event)
         elif isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
             self._end(event)
+
+    def unclosed_before(self, error: yaml.MarkedYAMLError) -> YamlProblem | None:
+        """Return the problem of a `[`, `{` or quote that an earlier line opens and no line closes, or None.
+
+        The parser reports such an error only where it cannot read on, which may be many lines later.
+        """
+        mark, quoted = error.problem_mark, "quoted scalar" in (error.context or "")
+        starts = [one.event.start_mark for one in self._open if one.event.flow_style]
+        start = error.context_mark if quoted else next(reversed(starts), None)
+        if start is None or mark is None or start.line == mark.line:
+            return None
+        sign, rest = self._text[start.index : start.index + 1], self._text[mark.index :]
+        if sign in CLOSES and rest.count(CLOSES[sign]) > rest.count(sign):
+            return None
+        return YamlProblem(f"invalid YAML: the {sign} here is not closed", start.line + 1, start.column + 1)
 
     def _begin(self, event: Any) -> None:
         self._open.append(_Open(event))

@@ -20,8 +20,13 @@ ON_RUN = (
     "Default: the run started or resumed last."
 )
 
-OTHER_WORDS = {"resume": "pipeline run --resume RUN", "train": "pipeline run --host HOST --config NAME"}
-"""Commands that do not exist but are often typed, with the correct command."""
+OTHER_WORDS = {
+    "resume": "pipeline run --resume RUN",
+    "train": "pipeline run --host HOST --config NAME",
+    "compare": "pipeline report RUN OTHER_RUN",
+    "clean": "pipeline docs machines",
+}
+"""Commands that do not exist but are often typed, with the correct command or the page that explains it."""
 
 
 class Verbs(click.Group):

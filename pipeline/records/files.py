@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,9 @@ FULL = {
     errno.EPERM: "permission denied",
 }
 MAX_HOLDER = 4096
+SIGNATURE_TRIES = 30
+SIGNATURE_WAIT_S = 0.1
+UNKNOWN_HOLDER = "its pid is unknown"
 WHEN_BUSY = "run the command again when that process has ended"
 RUN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(@[A-Za-z0-9._-]+)?")
 """The name of a run or the key of a project, which are names of folders and words of printed commands."""
@@ -78,14 +82,35 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
-            file.seek(0)
-            signature = file.read(MAX_HOLDER)
+            signature = _read_signature(file)
             message = f"another pipeline process is running: {_holder(signature)}"
             raise Busy(message, where=str(path), hint=_hint(signature)) from None
         lock = Lock(path, doing, file)
         if sign:
             lock.sign()
         yield lock
+
+
+def _read_signature(file: io.FileIO) -> bytes:
+    """Return the content of a lock file. If its last holder has ended, wait a moment for the new holder to sign it."""
+    for _ in range(SIGNATURE_TRIES):
+        file.seek(0)
+        signature = file.read(MAX_HOLDER)
+        if not _is_of_the_past(signature):
+            break
+        time.sleep(SIGNATURE_WAIT_S)
+    return signature
+
+
+def _is_of_the_past(signature: bytes) -> bool:
+    """Return True if nobody has signed, or if the process that signed has ended."""
+    try:
+        os.kill(int(parse_record(signature)["pid"]), 0)
+    except ProcessLookupError:
+        return True
+    except (ValueError, KeyError, TypeError, OverflowError, PermissionError):
+        return not signature
+    return False
 
 
 @contextlib.contextmanager
@@ -129,6 +154,6 @@ def _holder(data: bytes) -> str:
         os.kill(int(holder["pid"]), 0)
         return f"pid {int(holder['pid'])}, {str(holder['doing'])[:100]}"
     except (ValueError, KeyError, TypeError, OverflowError, ProcessLookupError):
-        return "its pid is unknown"
+        return UNKNOWN_HOLDER
     except PermissionError:
         return f"pid {int(holder['pid'])} of another user, {str(holder['doing'])[:100]}"

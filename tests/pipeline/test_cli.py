@@ -49,6 +49,8 @@ ROOT = Path(__file__).resolve().parents[2]
             "pipeline run --host NAME --config long --json   (pipeline hosts lists them)",
         ),
         (["resume"], "no such command: 'resume'", "pipeline run --resume RUN"),
+        (["compare", "a", "b"], "no such command: 'compare'", "pipeline report RUN OTHER_RUN"),
+        (["clean"], "no such command: 'clean'", "pipeline docs machines"),
         (["stauts", "tiny"], "no such command: 'stauts'; did you mean status?", "pipeline status tiny --json"),
         (["qqqq"], "no such command: 'qqqq'", "pipeline --help"),
         (

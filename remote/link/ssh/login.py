@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ NO_PASSWORD = "password (none was typed; without a terminal, none is asked for)"
 PASSWORD_TRIES = 3
 MAX_QUESTION = 100
 MAX_QUESTIONS = 10
+PLAIN_PATH = re.compile(r"[\w./~-]+", re.ASCII)
 """The number of questions that are shown at once. Further questions are answered with an empty text."""
 PROMPT_TIMEOUT_S = 300.0
 
@@ -61,6 +63,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         """Whether an answer was typed to keyboard-interactive questions, or None if the server asked no question."""
         self.tried: list[str] = []
         self.hints: list[str] = []
+        self._missing: list[str] = []
 
     @property
     def succeeded_with(self) -> str:
@@ -157,6 +160,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         except OSError:
             if self._hop.identities_only:
                 self.tried.append(f"{path} (not found)")
+                self._missing.append(str(path))
             return
         mode = status.st_mode
         if not stat.S_ISREG(mode) or status.st_size > LARGEST_KEY:
@@ -247,7 +251,9 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         key = ["-i", own] if (own := self._own_key()) else []
         port = [] if hop.port == 22 else ["-p", str(hop.port)]
         copy_key = command_line(["ssh-copy-id", *key, *port, f"{hop.user}@{hop.host}"])
-        hints = list(dict.fromkeys(self.hints)) or [copy_key]
+        # No key was tried at all, so copying one to the server cannot help.
+        no_key = [missing_key_hint(self._missing[0])] if 0 < len(self._missing) == len(self.tried) else []
+        hints = list(dict.fromkeys(self.hints)) or no_key or [copy_key]
         return AuthRefused(
             f"{hop.where} rejected every authentication method that was tried: {tried}{allowed}",
             where=hop.alias,
@@ -264,6 +270,12 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         own = Path.home().resolve() / ".ssh"
         keys = (Path(f"{path}.pub") for path in files)
         return next((str(key) for key in keys if key.is_file() and key.resolve().is_relative_to(own)), "")
+
+
+def missing_key_hint(path: str) -> str:
+    """Return the hint for a key file that does not exist. A path with unusual characters is left to the message."""
+    name = f"{path} does not exist; " if PLAIN_PATH.fullmatch(path) else ""
+    return f"{name}set `identity_file:` in the host file to the path of your private key"
 
 
 def render_question(server: str, prompt: str) -> str:

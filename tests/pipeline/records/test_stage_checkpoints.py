@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.records import files
 from pipeline.records.files import locked
 from pipeline.records.signed import write_in_place
 from pipeline.records.stage_checkpoints import (
@@ -102,7 +103,32 @@ def test_FI_30_a_held_lock_names_its_holder_even_when_that_is_stopped(tmp_path: 
         pass
 
 
-def test_a_lock_without_a_signature_is_held_and_leaves_its_file_unchanged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", ["", '{"pid": PID, "doing": "run of yesterday"}'])
+@pytest.mark.parametrize("tries", [1, 4])
+def test_a_process_that_has_just_got_the_lock_is_named_as_soon_as_it_signs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str, tries: int
+) -> None:
+    path, waits = tmp_path / "l.lock", []
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    path.write_text(left.replace("PID", str(gone.pid)))
+    with locked(path, "run", sign=False) as lock:
+
+        def wait(seconds: float) -> None:
+            waits.append(seconds)
+            if len(waits) == tries:
+                lock.sign("plain-0011aabb")
+
+        monkeypatch.setattr(files.time, "sleep", wait)
+        with pytest.raises(Busy, match=f"pid {os.getpid()}, run") as refused, locked(path, "me"):
+            pass
+    assert (len(waits), refused.value.hint) == (tries, "pipeline attach plain-0011aabb")
+
+
+def test_a_lock_without_a_signature_is_held_and_leaves_its_file_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files.time, "sleep", lambda seconds: None)
     path = tmp_path / "l.lock"
     gone = subprocess.Popen(["true"])
     gone.wait()

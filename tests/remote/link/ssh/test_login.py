@@ -14,7 +14,7 @@ import pytest
 from remote.errors import AuthRefused, HostUnfit
 from remote.link.address import Address
 from remote.link.reach import open_host
-from remote.link.ssh.login import LoginStrategy, render_question
+from remote.link.ssh.login import LoginStrategy, missing_key_hint, render_question
 from remote.link.ssh.route import ResolvedHop
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Interrupts, Person
@@ -57,6 +57,14 @@ def test_BI_30_a_login_without_any_key_is_reported(sshd: Sshd) -> None:
 def test_BI_30_a_missing_key_file_is_reported(sshd: Sshd, tmp_path: Path) -> None:
     error = refused(sshd, identity_file=str(tmp_path / "missing"))
     assert f"{tmp_path / 'missing'} (not found)" in error.message
+    assert error.hint == missing_key_hint(str(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize("path", ["~/.ssh/id_nope", "/a/id_nope", "/a/id; rm -rf ~", "/a/$(id)"])
+def test_the_hint_for_a_missing_key_has_the_path_of_the_key_if_it_is_plain(path: str) -> None:
+    hint = missing_key_hint(path)
+    assert hint.endswith("set `identity_file:` in the host file to the path of your private key")
+    assert (path in hint) is path.endswith("id_nope")
 
 
 def test_BI_30_an_encrypted_key_without_a_prompter_is_reported(start_sshd: StartSshd) -> None:
