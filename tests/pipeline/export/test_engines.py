@@ -50,7 +50,7 @@ def test_the_engine_parses_a_task_with_a_card_a_volume_secrets_and_data(
     assert seen["name"] == "speech"
     assert seen["cards"] == ["A100"]
     assert [name.rsplit("halfstep-task/", 1)[1].partition("-")[0] for name in seen["uploads"]] == [
-        "data",
+        "data.tar",
         "halfstep",
         "project.tar.gz",
     ]
