@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
-from posixpath import basename, dirname, join, normpath, splitext
+from posixpath import basename, commonprefix, dirname, join, normpath, splitext
 
 from fixers.frame.change import FileChange
 from fixers.frame.code_facts import reads_settings
@@ -85,9 +85,20 @@ class Owners:
         """Return the programs that the commands in the text start."""
         scripts = scripts_in(data)
         beside = {normpath(join(dirname(path), script)) for script in scripts}
-        return tuple(each for each in self.programs if each.entry in beside) or tuple(
-            each for each in self.programs if any(starts(each, script, path) for script in scripts)
-        )
+        if found := tuple(each for each in self.programs if each.entry in beside):
+            return found
+        started = {each for script in scripts for each in self._started_as(script, path)}
+        return tuple(each for each in self.programs if each in started)
+
+    def _started_as(self, script: str, path: str) -> list[Program]:
+        """Return the programs that `script`, as spelled in the file at `path`, may start.
+
+        Subprojects may have scripts of equal names: of those whose paths end in `script`, the nearest ones are meant.
+        """
+        found = [each for each in self.programs if starts(each, script, path)]
+        shared = {each: len(commonprefix([each.entry.split("/"), path.split("/")])) for each in found}
+        is_whole = any(each.entry == normpath(script) for each in found)
+        return [each for each in found if is_whole or shared[each] == max(shared.values())]
 
     def of_existing(self, path: str) -> tuple[Program, ...]:
         """Return the programs to which the file in the tree belongs, or () if the file cannot be read."""

@@ -6,6 +6,7 @@ reached, and all methods are reached if a library may call them.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,11 +17,14 @@ from fixers.frame.change import FileChange
 from fixers.frame.modules import TRAINS
 from fixers.plans.code_units import CONFIG, PART, Unit, units_of
 from fixers.plans.programs import Program
+from fixers.sources.lines import holds
 from fixers.sources.python import TREES
 from fixers.sources.syntax import parse_python
 from fixers.sources.unparsable import Unparsable
 from remote.protocol.dataclass import dataclass, field
 
+PICKS = re.compile(rb"\bgetattr\(\s*([A-Za-z_][\w.]{0,200})\s*,\s*(?![\s\"'])")
+"""Matches `getattr` with a name that is computed."""
 PLAIN_BASES = frozenset({"object", "ABC", "Protocol", "Generic", "Enum", "NamedTuple", "TypedDict", "Exception"})
 Key = tuple[str, str, str]
 
@@ -89,7 +93,15 @@ class Reach:
                 return None
             units += own
         search = _Search(units, {each.path: each.imports for each in program.modules})
-        return search.run(self.named() if any(each.dynamic for each in program.modules) else ())
+        by_name = any(each.dynamic or self._picks_by_name(each.path) for each in program.modules)
+        return search.run(self.named() if by_name else ())
+
+    def _picks_by_name(self, path: str) -> bool:
+        """Return True for a module such as `import data; getattr(data, config["module"])`."""
+        with suppress(OSError):
+            text = self.read(path)
+            return holds(text, b"getattr(") and any(_imports(text, each) for each in set(PICKS.findall(text)))
+        return False
 
     def _units(self, path: str, *, is_entry: bool) -> tuple[Unit, ...] | None:
         key = path, is_entry
@@ -106,6 +118,13 @@ def changed_units(change: FileChange, *, is_entry: bool) -> frozenset[Key] | Non
         if [key for key, _ in old] == [key for key, _ in new]:
             return frozenset(one for (one, text), (_, other) in zip(old, new, strict=True) if text != other)
     return None
+
+
+def _imports(text: bytes, module: bytes) -> bool:
+    """Return True if the text imports something under this name, which may be dotted."""
+    name = re.escape(module)
+    pattern = rb"^[ \t]*(?:import[ \t]+(?:[^#\n]*\bas[ \t]+)?%b\b|from[ \t]+[\w.]+[ \t]+import[ \t][^#\n]*\b%b\b)"
+    return re.search(pattern % (name, name), text, re.MULTILINE) is not None
 
 
 @lru_cache(maxsize=8)

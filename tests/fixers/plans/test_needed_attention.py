@@ -107,6 +107,21 @@ def test_a_program_that_reaches_a_call_of_a_kernel_stays_whole(
     assert all("layers.py:" in each.message for each in needing)
 
 
+@pytest.mark.parametrize(
+    ("folder", "named"),
+    [("one/scripts", "speech/train.py"), ("one/scripts/long", "speech/train.py"), ("runs", "one/speech/train.py")],
+)
+def test_a_command_starts_the_nearest_script_of_its_name(tmp_path: Path, folder: str, named: str) -> None:
+    files = {
+        "one/speech/train.py": f"import attention\n{TRAINER}",
+        "one/speech/attention.py": f"{KERNEL}\n",
+        "two/speech/train.py": TRAINER,
+        f"{folder}/run.sh": FLASH_LAUNCH.replace("train.py", named),
+        "two/scripts/run.sh": FLASH_LAUNCH.replace("train.py", "speech/train.py"),
+    }
+    assert set(changed(planned(tmp_path, files))) == {"two/speech/train.py", "two/scripts/run.sh"}
+
+
 REQUIRING = {
     "an assert": f'assert model.config._attn_implementation == "{FLASH}"\n',
     "an assert in a branch": f'if packs:\n    assert config.attn_implementation in ("{FLASH}",), "packing"\n',

@@ -58,6 +58,11 @@ LEFT = {
     "a class that a function creates which is never called": {
         "voice/__init__.py": "from .serve.ranker import Ranker\n\n\ndef rank(name):\n    return Ranker(name)\n",
     },
+    "a class that a config names, while only attributes of objects are picked by name": {
+        "voice/__init__.py": "from .serve.ranker import Ranker\n",
+        "train.py": f"import voice\n{TRAIN}\nprint(getattr(args, name))\n",
+        "kinds.yaml": "kind: Ranker\n",
+    },
     "a class of the same name in the folder of the program": {
         "voice/__init__.py": "from .serve.ranker import Ranker\n",
         "tune/ranker.py": "class Ranker:\n    pass\n",
@@ -86,6 +91,16 @@ CHANGED = {
     "a class named by a string": {
         "voice/__init__.py": "from .serve.ranker import Ranker\n",
         "train.py": f"import voice\n{TRAIN}\ngetattr(voice, 'Ranker')('a')\n",
+    },
+    "a class that a config names": {
+        "voice/__init__.py": "from .serve.ranker import Ranker\n",
+        "train.py": f"import voice.data\nimport voice\n{TRAIN}\ngetattr(voice, config['kind'])('a')\n",
+        "kinds.yaml": "kind: Ranker\n",
+    },
+    "a class that a config names, of a renamed module": {
+        "voice/__init__.py": "",
+        "train.py": f"from voice.serve import ranker as kinds\n{TRAIN}\ngetattr(\n    kinds, name\n)('a')\n",
+        "kinds.json": '{"kind": "Ranker"}',
     },
     "a class whose class method creates it": {
         "voice/serve/ranker.py": f"{RANKER}\n    @classmethod\n    def load(cls, name):\n        return cls(name)\n",
