@@ -6,6 +6,8 @@ import pytest
 
 from remote.payload.proof.checks_device import step_seconds
 from remote.payload.proof.evidence import Evidence
+from remote.payload.proof.hooks import quiet as quiet_hooks
+from remote.payload.proof.hooks.quiet import Ledger, quiet
 from remote.payload.proof.hooks.report import RankReport
 from remote.payload.proof.hooks.step import Step
 from remote.payload.proof.judge import judge_proof
@@ -43,3 +45,36 @@ def test_the_time_of_an_average_step(
 
 def test_the_time_of_the_run_follows_from_an_average_step() -> None:
     assert judge_proof(measured((9.0, 0.25), PLAN)).eta_s == pytest.approx(75.0)
+
+
+class Recorder:
+    """Hooks whose own work before and after the wait for the card takes `before` and `after` seconds."""
+
+    def __init__(self, before: float, after: float) -> None:
+        self.ledger = Ledger()
+        self.before, self.after, self.now, self.seconds = before, after, self.ledger.since, []
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    @quiet
+    def after_step(self) -> None:
+        self._look()
+        entered = self.now
+        self.now += 0.25  # the wait for the card
+        self.seconds.append(self.ledger.end_step(entered, self.now))
+        self.now += self.after
+
+    @quiet
+    def _look(self) -> None:
+        self.now += self.before
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.0, 0.0), (4.0, 0.0), (0.0, 4.0), (3.0, 2.0)])
+def test_the_time_of_the_hooks_belongs_to_no_step(before: float, after: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(before, after)
+    monkeypatch.setattr(quiet_hooks, "time", recorder)
+    for _ in range(3):
+        recorder.now += 1.0
+        recorder.after_step()
+    assert recorder.seconds == pytest.approx([1.25, 1.25, 1.25])

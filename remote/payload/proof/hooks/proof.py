@@ -64,7 +64,7 @@ class ProofRecorder:
         self.stepping: Optional[Any] = None
         self.flags = Flags()
         self.stepped_in_cache = False
-        self.since = self.last_write = time.perf_counter()
+        self.ledger.since = self.last_write = time.perf_counter()
         self.ready = self.written = False
         self._crash: Optional[Crash] = None
         watch_exit(self.ledger.pid, self._failed, lambda: self.write("exited"))
@@ -219,12 +219,10 @@ class ProofRecorder:
         entered = time.perf_counter()
         synchronize(self.trained.tables.device)
         now = time.perf_counter()
-        number, seconds = len(self.log.steps) + 1, now - self.since - self.ledger.own_s
+        number, seconds = len(self.log.steps) + 1, self.ledger.end_step(entered, now)
         measured = MeasuredStep(self.trained, optimizer, scale, skipped, self.losses, self.clips, self.norm)
         self.log.steps.append(measure_step(measured, number, seconds))
         self.losses, self.clips, self.norm = [], [], None
-        # The time after `now` is the recorder's. The wait for the card before `now` belongs to the step.
-        self.since, self.ledger.own_s = now, entered - now
         if len(self.log.steps) >= MEASURED_FORWARDS:
             self.release()
         self.ready = self.log.may_stop(idle=self.trained.idle, put_back=self.trained.put_back)

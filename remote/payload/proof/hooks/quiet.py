@@ -18,6 +18,17 @@ class Ledger:
         self.faults: List[str] = []
         self.own_s = 0.0
         self.depth = 0
+        self.since = self.began = time.perf_counter()
+
+    def end_step(self, entered: float, now: float) -> float:
+        """Return the seconds of the step that ends at `now`, without those of the hooks, and begin the next step.
+
+        The wait for the card, from `entered` to `now`, belongs to the step. The rest of the time of the current call
+        is the hooks': `quiet` adds it when the call ends.
+        """
+        seconds = now - self.since - self.own_s - (entered - self.began)
+        self.since, self.own_s = now, self.began - now
+        return seconds
 
 
 def quiet(method: Callable[..., None]) -> Callable[..., None]:
@@ -30,6 +41,8 @@ def quiet(method: Callable[..., None]) -> Callable[..., None]:
         if os.getpid() != ledger.pid or _is_simulated():
             return
         began = time.perf_counter()
+        if not ledger.depth:
+            ledger.began = began
         ledger.depth += 1
         try:
             method(self, *args, **kwargs)
