@@ -115,7 +115,7 @@ class _Builder:
     def unclosed_before(self, error: yaml.MarkedYAMLError) -> YamlProblem | None:
         """Return the problem of a `[`, `{` or quote that an earlier line opens and no line closes, or None.
 
-        The parser reports such an error only where it cannot read on, which may be many lines later.
+        The problem is where the parser cannot read on, which may be many lines later; its message names the line.
         """
         mark, quoted = error.problem_mark, "quoted scalar" in (error.context or "")
         starts = [one.event.start_mark for one in self._open if one.event.flow_style]
@@ -125,7 +125,8 @@ class _Builder:
         sign, rest = self._text[start.index : start.index + 1], self._text[mark.index :]
         if sign in CLOSES and rest.count(CLOSES[sign]) > rest.count(sign):
             return None
-        return YamlProblem(f"invalid YAML: the {sign} here is not closed", start.line + 1, start.column + 1)
+        message = f"invalid YAML: the {sign} in line {start.line + 1} is not closed"
+        return YamlProblem(message, mark.line + 1, mark.column + 1)
 
     def _begin(self, event: Any) -> None:
         self._open.append(_Open(event))

@@ -19,7 +19,7 @@ DOCUMENTATION = ("*.md", "*.rst", "docs/", "LICENSE*", "NOTICE*", "CITATION*", "
 IMAGES = ("*.png", "*.jpg", "*.jpeg", "*.gif", "*.svg", "*.webp", "*.pdf")
 TESTS = ("tests/", "**/test/**/*.py", "test_*.py", "*_test.py", "conftest.py")
 LOGS = ("*.log", "nohup.out")
-"""Excluded unless git tracks them: `pipeline run > run.log` writes such a file into the project."""
+"""Excluded unless git tracks them: the shell writes such a file if output is redirected into the project."""
 READ_BY_TRAINING = ("!**/data/**", "!**/dataset*/**", "!**/prompt*/**", "!**/template*/**")
 """Folders whose documentation and images a training script probably reads."""
 AUTO_PATTERNS = (*DOCUMENTATION, *IMAGES, *TESTS, *LOGS, *READ_BY_TRAINING)

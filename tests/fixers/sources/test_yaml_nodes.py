@@ -95,9 +95,9 @@ def test_BI_04_a_duplicate_key_is_found_with_both_lines():
 @pytest.mark.parametrize(
     ("data", "words", "line", "column"),
     [
-        pytest.param(b"a: 1\nb: [1, 2\nc: 3\n", "the [ here is not closed", 2, 4, id="bi_02_syntax"),
+        pytest.param(b"a: 1\nb: [1, 2\nc: 3\n", "the [ in line 2 is not closed", 3, 2, id="bi_02_syntax"),
         pytest.param(b"b: [\n  1: 2: 3,\n]\n", "", 2, 7, id="inside_a_list_that_is_closed"),
-        pytest.param(b"b: [[\nc: [0]\n", "the [ here is not closed", 1, 5, id="before_another_list"),
+        pytest.param(b"b: [[\nc: [0]\n", "the [ in line 1 is not closed", 3, 1, id="before_another_list"),
         pytest.param(b"a:\n\tb: 1\n", "a tab is used where YAML requires spaces", 2, 1, id="bi_03_tab"),
         pytest.param(b"a: *nowhere\n", "refers to no anchor", 1, 4, id="unknown_alias"),
         pytest.param(b"a: &x [1, *x]\n", "is inside the value that it refers to", 1, 11, id="alias_of_itself"),

@@ -54,21 +54,21 @@ def test_problems_are_in_the_order_of_lines_and_options_are_last(tmp_path: Path)
 
 def test_a_file_that_is_no_yaml_is_called_invalid_yaml(tmp_path: Path) -> None:
     write(tmp_path, "command: [python, train.py\nprecision: auto\n")
-    assert "invalid YAML: the [ here is not closed" in problem_text(tmp_path)
-    assert "mine.yaml:1:10" in problem_text(tmp_path)
+    assert "invalid YAML: the [ in line 1 is not closed" in problem_text(tmp_path)
+    assert "mine.yaml:2" in problem_text(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("lines", "place", "problem"),
     [
-        (("precision: auto", "command: [[", "grace_s: 5"), "2:11", "the [ here is not closed"),
-        (("precision: auto", "train: {epochs: 3,", "", "grace_s: 5"), "2:8", "the { here is not closed"),
-        (("precision: 'auto", "grace_s: 5", ""), "1:12", "the ' here is not closed"),
+        (("precision: auto", "command: [[", "grace_s: 5"), "4:", "the [ in line 2 is not closed"),
+        (("precision: auto", "train: {epochs: 3,", "", "grace_s: 5"), "5:", "the { in line 2 is not closed"),
+        (("precision: 'auto", "grace_s: 5", ""), "4:", "the ' in line 1 is not closed"),
         (("command: [a", " ,b]", "precision: a: b"), "3:13", "mapping values are not allowed"),
         (("command: [a b: c: d]",), "1:", "invalid YAML"),
     ],
 )
-def test_what_is_not_closed_is_reported_where_it_begins(
+def test_what_is_not_closed_is_reported_with_the_line_where_it_begins(
     tmp_path: Path, lines: tuple[str, ...], place: str, problem: str
 ) -> None:
     write(tmp_path, "\n".join(lines) + "\n")
