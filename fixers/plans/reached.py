@@ -25,6 +25,8 @@ from remote.protocol.dataclass import dataclass, field
 
 PICKS = re.compile(rb"\bgetattr\(\s*([A-Za-z_][\w.]{0,200})\s*,\s*(?![\s\"'])")
 """Matches `getattr` with a name that is computed."""
+MOST_PICKS = 50
+"""The number of objects of `getattr` above which one is taken for a module: each is searched in the whole text."""
 PLAIN_BASES = frozenset({"object", "ABC", "Protocol", "Generic", "Enum", "NamedTuple", "TypedDict", "Exception"})
 Key = tuple[str, str, str]
 
@@ -100,7 +102,8 @@ class Reach:
         """Return True for a module such as `import data; getattr(data, config["module"])`."""
         with suppress(OSError):
             text = self.read(path)
-            return holds(text, b"getattr(") and any(_imports(text, each) for each in set(PICKS.findall(text)))
+            names = set(PICKS.findall(text)) if holds(text, b"getattr(") else set()
+            return len(names) > MOST_PICKS or any(_imports(text, each) for each in names)
         return False
 
     def _units(self, path: str, *, is_entry: bool) -> tuple[Unit, ...] | None:

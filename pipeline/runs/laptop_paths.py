@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
@@ -101,7 +102,7 @@ def left_out_of(view: View) -> LeftOut:
         return not rows or path in sent or bool(of_data) or links or _is_never_sent(root, path)
 
     exists = os.path.exists  # Unlike Path.exists, it raises no error for a name that is too long.
-    return LeftOut(is_sent, lambda path: exists(root / path), lambda path: _holds_inputs(root / path))
+    return LeftOut(is_sent, cache(lambda path: exists(root / path)), cache(lambda path: _holds_inputs(root / path)))
 
 
 def _folders_of(paths: Iterable[str]) -> set[str]:
