@@ -63,9 +63,10 @@ def without_functions(rewrite: Rewrite, source: Source, functions: Iterable[str]
     names = {each.rpartition(":")[2] for each in functions if each.startswith(f"{source.path}:")}
     if not names or not rewrite.edits:
         return rewrite
-    spans = list(spans_of(source.python.tree, names))
-    left = [edit for edit in rewrite.edits if any(line_of(source.data, edit.start) in span for span in spans)]
-    kept = tuple(edit for edit in rewrite.edits if edit not in left)
+    inside: set[int] = set().union(*spans_of(source.python.tree, names))
+    lines = [line_of(source.data, edit.start) for edit in rewrite.edits]
+    left = [edit for edit, line in zip(rewrite.edits, lines, strict=True) if line in inside]
+    kept = tuple(edit for edit, line in zip(rewrite.edits, lines, strict=True) if line not in inside)
     needless = left and all(IMPORT.match(edit.replacement) and not edit.expected for edit in kept)
     places = tuple(SkippedPlace(source.where(edit.start), reason) for edit in left)
     return Rewrite(() if needless else kept, rewrite.findings, rewrite.skipped + places)

@@ -15,43 +15,43 @@ DTYPES = ("dtype", "torch_dtype")
 
 
 def entries_of(
-    source: PythonSource, options: ast.expr, within: frozenset[str] = frozenset()
+    source: PythonSource, options: ast.expr, seen: set[str] | None = None
 ) -> Iterator[tuple[ast.expr | ast.keyword, ast.expr]]:
     """Yield every key (or keyword) and value that this file puts into the dictionary.
 
-    `within`: names of the dictionaries being read. They stop the recursion for `options = {"a": 1, **options}`.
+    `seen`: names of the dictionaries that were read. Each is read once, also for `options = {"a": 1, **options}`.
     """
+    seen = set() if seen is None else seen
     if isinstance(options, ast.Dict):
         for key, value in zip(options.keys, options.values, strict=True):
             if key is not None:
                 yield key, value
             else:
-                yield from entries_of(source, value, within)
+                yield from entries_of(source, value, seen)
     elif isinstance(options, ast.Call) and tail_of(options) == "dict":
         yield from ((keyword, keyword.value) for keyword in options.keywords if keyword.arg is not None)
     elif isinstance(options, (ast.Name, ast.Attribute)):
         name = source.segment(options)
-        if name not in within:
-            yield from _assigned(source, name, within | {name})
+        if name not in seen:
+            seen.add(name)
+            yield from _assigned(source, name, seen)
 
 
-def _assigned(
-    source: PythonSource, name: str, within: frozenset[str]
-) -> Iterator[tuple[ast.expr | ast.keyword, ast.expr]]:
+def _assigned(source: PythonSource, name: str, seen: set[str]) -> Iterator[tuple[ast.expr | ast.keyword, ast.expr]]:
     """Yield the keys and values from assignments to the name, to its items, and from `name.update(...)`."""
     for assignment in source.names.of_type(ast.Assign):
         for target in assignment.targets:
             if isinstance(target, ast.Subscript) and source.segment(target.value) == name:
                 yield target.slice, assignment.value
             elif isinstance(assignment.value, (ast.Dict, ast.Call)) and _is_named(source, target, name):
-                yield from entries_of(source, assignment.value, within)
+                yield from entries_of(source, assignment.value, seen)
     for call in source.names.of_type(ast.Call):
         match call.func:
             case ast.Attribute(attr="update", value=owner) if source.segment(owner) == name:
                 yield from ((keyword, keyword.value) for keyword in call.keywords if keyword.arg is not None)
                 for argument in call.args:
                     if isinstance(argument, (ast.Dict, ast.Call)):
-                        yield from entries_of(source, argument, within)
+                        yield from entries_of(source, argument, seen)
 
 
 def _is_named(source: PythonSource, target: ast.expr, name: str) -> bool:

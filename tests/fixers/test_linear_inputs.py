@@ -13,6 +13,8 @@ from fixers.code.attention_to_sdpa import IN_COMMAND
 from fixers.sources.dockerfile import scan_dockerfile
 from fixers.sources.makefile import scan_makefile
 from fixers.sources.notebook import LINE_MAGIC
+from fixers.sources.options import entries_of
+from fixers.sources.python import TREES
 from fixers.sources.splice import text_of
 from pipeline.config.candidates import _trainers, _training_call_kind
 from remote.project.included_files import _Scope
@@ -26,6 +28,19 @@ def cpu_s(act: Callable[[], object]) -> float:
 
 def called_on_a_literal(size: int) -> ast.Module:
     return ast.parse("y = ([" + "1," * size + "])" + ".a()" * 60 + "\n")
+
+
+def doubled_options(size: int) -> object:
+    """Dictionaries each of which contains the next one twice: `k0 = {**k1, **k1}`."""
+    count = size // 1000
+    lines = [f"k{number} = {{**k{number + 1}, **k{number + 1}}}" for number in range(count)]
+    source = TREES.read("a.py", "\n".join([*lines, f"k{count} = {{'a': 1}}", "run(**k0)", ""]).encode())
+    (call,) = source.names.of_type(ast.Call)
+    return list(entries_of(source, call.keywords[0].value))
+
+
+def test_a_dictionary_that_others_contain_twice_is_read_once() -> None:
+    assert len(doubled_options(60_000)) == 1
 
 
 READERS: dict[str, Callable[[int], object]] = {
