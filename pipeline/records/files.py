@@ -103,7 +103,7 @@ def _read_signature(file: io.FileIO) -> bytes:
 
 
 def _is_of_the_past(signature: bytes) -> bool:
-    """Return True if nobody has signed, or if the process that signed has ended."""
+    """Return True if no process has written its pid, or if that process has ended."""
     try:
         os.kill(int(parse_record(signature)["pid"]), 0)
     except ProcessLookupError:
