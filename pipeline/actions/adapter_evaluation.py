@@ -36,7 +36,7 @@ from pipeline.stages.sync import Sync
 from remote.errors import BadUsage, DataUntrusted
 from remote.link.prompter import Prompter
 from remote.project.data import scan_data
-from remote.project.digests import real_path_of
+from remote.project.real_paths import is_inside, real_path_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.quantities import size
 from remote.protocol.regular import open_regular
@@ -111,28 +111,28 @@ def _opened_files(adapter: Path, project: Path) -> Iterator[dict[str, FileIO]]:
     cloned project could upload any file of the user as a part of its adapter. Links from a hub cache to its own blobs
     are allowed.
     """
+    real = adapter.resolve()  # before the files are opened: another user may replace the folder with a link meanwhile
     with contextlib.ExitStack() as opened:
         found = [name for name in FILES if (adapter / name).is_file()]
         files = {name: opened.enter_context(open_regular(adapter / name, follow=True)) for name in found}
-        _refuse_links_out(adapter, project, files)
+        _refuse_links_out(adapter, real, project, files)
         yield files
 
 
-def _refuse_links_out(adapter: Path, project: Path, files: Mapping[str, FileIO]) -> None:
-    real = adapter.resolve()
+def _refuse_links_out(adapter: Path, real: Path, project: Path, files: Mapping[str, FileIO]) -> None:
     inside = Path(os.path.normpath(adapter)).is_relative_to(project)
     snapshots = next((folder for folder in real.parents if folder.name == "snapshots"), None)
     places = (real, snapshots.parent / "blobs") if snapshots is not None else (real,)
     for name, file in files.items():
-        target = Path(real_path_of(file))
-        if inside and not target.is_relative_to(project):
+        target = real_path_of(file)
+        if inside and not is_inside(target, [project]):
             outside = "the project"
-        elif not any(target.is_relative_to(place) for place in places):
+        elif not is_inside(target, places):
             outside = f"{adapter}"
         else:
             continue
         message = f"{adapter / name} is linked to {target}, outside of {outside}; nothing was sent"
-        raise DataUntrusted(message, where="--adapter", hint=shell_command("--adapter {}", target.parent))
+        raise DataUntrusted(message, where="--adapter", hint=shell_command("--adapter {}", Path(target).parent))
 
 
 def built_in(view: View) -> View:

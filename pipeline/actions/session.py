@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from pipeline.config.load import LoadedConfig
 from pipeline.hosts.connection import survey_host
@@ -38,14 +39,15 @@ def exclusive_lock(selection: Selection, doing: str, *, prompter: Prompter | Non
         yield lock
 
 
-def require_consents(selection: Selection, prompter: Prompter | None) -> None:
+def require_consents(selection: Selection, prompter: Prompter | None) -> tuple[Path, ...] | None:
     """Ask the user to confirm the secrets and files that the config takes from the laptop.
 
-    Raises DataUntrusted, SecretsUntrusted.
+    Return the folders from which data may be read, or None for all. Raises DataUntrusted, SecretsUntrusted.
     """
     require_project_consent(selection.loaded, prompter, typed=selection.project_typed, host=selection.host)
-    require_data_consent(selection.loaded, prompter, typed=selection.data_typed, host=selection.host)
+    confirmed = require_data_consent(selection.loaded, prompter, typed=selection.data_typed, host=selection.host)
     require_secret_consent(selection.loaded, prompter, typed=selection.secrets_typed, host=selection.host)
+    return confirmed
 
 
 @contextlib.contextmanager
@@ -62,7 +64,7 @@ def host_session(
 
     `pending` is a connection that is already being opened.
     """
-    require_consents(selection, prompter)
+    confirmed = require_consents(selection, prompter)
     records = Records(selection.loaded.root)
     if selection.host.note:
         listener.note(selection.host.note)
@@ -70,7 +72,7 @@ def host_session(
         selection.host, project_of(selection.loaded.root), keep=keep, may_prompt=prompter is not None
     ) as connecting:
         listener.progress(f"connecting to {selection.host.name}")
-        scan, data = _local_facts(selection.loaded, records, must_keep=keep)
+        scan, data = _local_facts(selection.loaded, records, confirmed, must_keep=keep)
         cures = read_cures(records.cures(selection.host.name, selection.loaded.record), selection.loaded.as_json())
         host, survey, seen_unix = connecting.result(prompter)
         view = View(
@@ -97,7 +99,9 @@ def refresh_view(context: Context) -> None:
     context.view = view.with_survey(survey_host(context.host, view.host, view.layout.key), time.time())
 
 
-def _local_facts(loaded: LoadedConfig, records: Records, *, must_keep: bool) -> tuple[Scan, DataScan | None]:
+def _local_facts(
+    loaded: LoadedConfig, records: Records, confirmed: tuple[Path, ...] | None, *, must_keep: bool
+) -> tuple[Scan, DataScan | None]:
     """Scan the local project and its data (None without data).
 
     With `must_keep` False, a read-only folder is no error.
@@ -107,5 +111,5 @@ def _local_facts(loaded: LoadedConfig, records: Records, *, must_keep: bool) -> 
     except HalfstepError:
         if must_keep:
             raise
-    folder = data_folder(loaded)
-    return scan_project(loaded.root, data_link=data_name(loaded)), scan_data(folder, records.folder) if folder else None
+    folder, scan = data_folder(loaded), scan_project(loaded.root, data_link=data_name(loaded))
+    return scan, scan_data(folder, records.folder, confirmed=confirmed) if folder else None

@@ -57,11 +57,14 @@ class Export:
         return inside if inside in self.scan.manifest.rows else OWN_CONFIG
 
 
-def scan_for_export(loaded: LoadedConfig) -> Export:
-    """Scan the project and its data. A path with characters of a shell is an error."""
+def scan_for_export(loaded: LoadedConfig, confirmed: tuple[Path, ...] | None = None) -> Export:
+    """Scan the project and its data. A path with characters of a shell is an error.
+
+    `confirmed` are the folders from which data may be read; None permits all.
+    """
     scan = scan_project(loaded.root, data_link=data_name(loaded))
     named = loaded.config.data.path
-    data = scan_data((loaded.root / Path(named).expanduser()).resolve()) if named else None
+    data = scan_data((loaded.root / Path(named).expanduser()).resolve(), confirmed=confirmed) if named else None
     left_out = data.report.findings if data is not None else ()
     names = judge_upload_names((loaded.root, loaded.path))
     return Export(loaded, scan, data, (*scan.report.findings, *left_out, *names))

@@ -65,20 +65,23 @@ def require_data_consent(
     typed: bool,
     host: LoadedHost | None,
     command: str = "pipeline run",
-) -> None:
+) -> tuple[Path, ...] | None:
     """Ask the user to confirm every folder outside of the project from which data is uploaded. Raises DataUntrusted.
 
-    Otherwise a cloned project could upload the user's files unnoticed. A confirmation is valid for one machine.
+    Otherwise a cloned project could upload the user's files unnoticed. A confirmation is valid for one machine. Return
+    the folders from which `scan_data` may read, or None for data that needs no confirmation.
     """
     folder, path = data_folder(loaded), loaded.config.data.path
     if typed or path is None or folder is None:
-        return
+        return None
     named, setting = f"data.path {path} of {loaded.path}", f"data.path={Path(path).expanduser()}"
-    for place in outside_of(folder, loaded.root):
+    places = outside_of(folder, loaded.root)
+    for place in places:
         message = f"{named} takes data from {_describe_path(place)}, outside of the project"
         _require(
             Transfer(message, setting, "trusted_data", ("data", str(loaded.root), str(place))), prompter, command, host
         )
+    return (loaded.root, *places)
 
 
 def require_secret_consent(

@@ -34,9 +34,9 @@ def export(
     prompter = None if as_json else screen
     command = shell_command("pipeline export {}", engine)
     require_project_consent(loaded, prompter, typed=is_set(PROJECT, overrides), host=None, command=command)
-    require_data_consent(loaded, prompter, typed=is_set(DATA_PATH, overrides), host=None, command=command)
+    confirmed = require_data_consent(loaded, prompter, typed=is_set(DATA_PATH, overrides), host=None, command=command)
     require_secret_consent(loaded, prompter, typed=is_set(SECRETS, overrides), host=None, command=command)
-    scanned = scan_for_export(loaded)
+    scanned = scan_for_export(loaded, confirmed)
     code = exit_code_of(scanned.findings, ExitCode.SYNC)
     if code is not ExitCode.OK:
         screen.closing(Outcome("export", code, config=loaded.name, findings=scanned.findings))

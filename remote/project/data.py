@@ -6,24 +6,24 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from io import FileIO
 from pathlib import Path
 
-from remote.errors import SyncRefused
+from remote.errors import DataUntrusted, SyncRefused
 from remote.project.digests import (
     CachedDigest,
     FileIdentity,
     StillChanging,
     digest_file,
-    identity_of,
     open_judged,
     read_digest_cache,
     read_judged,
-    stat_fields,
     write_digest_cache,
 )
 from remote.project.included_files import shown
+from remote.project.real_paths import is_inside
 from remote.project.secrets import secret_by_name
 from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
@@ -64,9 +64,11 @@ class DataScan:
         return read_judged(lambda: self.opened(name), name, self.files[name][0])
 
 
-def scan_data(root: Path, memory: Path | None = None) -> DataScan:
+def scan_data(root: Path, memory: Path | None = None, *, confirmed: Sequence[Path] | None = None) -> DataScan:
     """Scan the data at `root`, a folder or a file. Links are followed. Raises SyncRefused if the data cannot be read.
 
+    `confirmed` are the resolved folders from which data may be sent; None permits all. Raises DataUntrusted if a file
+    is opened that is in none of them, because another user may have placed a link after the user's confirmation.
     `memory` is a folder for cached digests, so that unchanged data is not read again. A file that looks like a secret,
     by its name, its link target or its content, is left out with a warning. Raises SyncRefused if no file is left.
     """
@@ -79,10 +81,11 @@ def scan_data(root: Path, memory: Path | None = None) -> DataScan:
     files: dict[str, tuple[str, int]] = {}
     judged: dict[str, FileIdentity] = {}
     findings: list[Finding] = []
+    judge = _secret_by_real_path if confirmed is None else partial(_judge_real_path, confirmed)
     for name, path in sorted(_list_files(root)):
         why = _secret_by_path(name, path)
         if not why:
-            one, judged[name] = _digest_of(path, known.get(str(path)))
+            one, judged[name] = _digest_of(path, known.get(str(path)), judge)
             fresh[str(path)] = one
             why = one.secret
         if why:
@@ -137,6 +140,14 @@ def _secret_by_real_path(real: str) -> str:
     return secret_by_name(real) or _inside_git(Path(real))
 
 
+def _judge_real_path(confirmed: Sequence[Path], real: str) -> str:
+    """Return why the file with this real path must not be sent, or "". Raises DataUntrusted."""
+    if not is_inside(real, confirmed):
+        message = f"{real} is in a folder that you have not confirmed: the data changed after the confirmation"
+        raise DataUntrusted(f"{message}; nothing was sent", where="data.path", hint="run the command again")
+    return _secret_by_real_path(real)
+
+
 def _inside_git(real: Path) -> str:
     """Return why files at this path are not sent, or "" if they are sent.
 
@@ -148,11 +159,11 @@ def _inside_git(real: Path) -> str:
     return "a git folder may hold credentials" if any(parts[at + 1 : at + 3] != ANNEX for at in places) else ""
 
 
-def _digest_of(path: Path, known: CachedDigest | None) -> tuple[CachedDigest, FileIdentity]:
+def _digest_of(
+    path: Path, known: CachedDigest | None, judge: Callable[[str], str]
+) -> tuple[CachedDigest, FileIdentity]:
     try:
-        if known is not None and known.look == stat_fields(status := path.stat()):
-            return known, identity_of(status)
-        return digest_file(path, path.name, follow=True, judge_path=_secret_by_real_path)
+        return digest_file(path, path.name, follow=True, judge_path=judge, known=known)
     except StillChanging:
         raise SyncRefused(f"{path} kept changing while it was being read", where=shown(str(path))) from None
     except OSError as error:

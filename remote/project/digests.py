@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from remote.errors import SyncRefused
+from remote.project.real_paths import real_path_of
 from remote.project.records_folder import find_link
 from remote.project.secrets import SCANNED_BYTES, secret_by_content
 from remote.protocol.parts import replacing
@@ -89,13 +89,6 @@ def read_judged(opened: Callable[[], FileIO], name: str, digest: str) -> bytes:
     raise SyncRefused(f"{name!r} changed while it was being read", hint="run the command again")
 
 
-def real_path_of(file: FileIO) -> str:
-    """Return the path of an open file without links. The result does not depend on links that were replaced since."""
-    if hasattr(fcntl, "F_GETPATH"):
-        return os.fsdecode(fcntl.fcntl(file, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
-    return str(Path(f"/proc/self/fd/{file.fileno()}").readlink())
-
-
 def read_digest_cache(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
     """Read the cache. Return {} if the cache is damaged, has another version, or is reached through a link."""
     if find_link(folder) is not None:
@@ -143,23 +136,31 @@ def write_state(folder: Path, name: str, value: Any) -> None:
 
 
 def digest_file(
-    path: Path | str, name: str, *, follow: bool = False, judge_path: Callable[[str], str] = lambda _: ""
+    path: Path | str,
+    name: str,
+    *,
+    follow: bool = False,
+    judge_path: Callable[[str], str] = lambda _: "",
+    known: CachedDigest | None = None,
 ) -> tuple[CachedDigest, FileIdentity]:
     """Return the digest and the identity of a file that did not change while it was read.
 
-    `judge_path` returns why a file with this real path must not be sent, or "". Raises StillChanging, OSError.
+    `judge_path` returns why a file with this real path must not be sent, or "", or raises an error. The file is not
+    read if it has the stat fields of `known`. Raises StillChanging, OSError.
     """
     for _ in range(TRIES):
         with open_regular(path, follow=follow) as file:
             status = os.fstat(file.fileno())
-            before = stat_fields(status)
+            before, why = stat_fields(status), judge_path(real_path_of(file))
+            if known is not None and known.look == before:
+                return known._replace(secret=why or known.secret), identity_of(status)
             first = file.read(min(CHUNK, status.st_size))
             whole, seen = hashlib.sha256(first), len(first)
             while seen < status.st_size and (chunk := file.read(CHUNK)):
                 whole.update(chunk)
                 seen += len(chunk)
             if seen == status.st_size and stat_fields(os.fstat(file.fileno())) == before:
-                why = judge_path(real_path_of(file)) or secret_by_content(name, first[:SCANNED_BYTES], seen)
+                why = why or secret_by_content(name, first[:SCANNED_BYTES], seen)
                 return CachedDigest(before, whole.hexdigest(), why), identity_of(status)
     raise StillChanging(name)
 

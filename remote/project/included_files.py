@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from remote.project.ignore import Rules, byte_text, parse_rules, verdict_of
+from remote.project.real_paths import real_path_of
 from remote.project.repository import Repository, find_repository, repository_at
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.regular import open_regular
@@ -35,7 +36,7 @@ MAX_ENTRIES = 1_000_000
 
 @dataclass(frozen=True)
 class Walk:
-    """Everything under a root that is not ignored.
+    """Everything under a root that is not ignored. `root` is the path of the folder that was opened, without links.
 
     `special` maps the paths of other entries, such as sockets, to their kind. `unreadable` maps each folder that could
     not be listed to the reason. `cut` is True if the walk stopped at MAX_ENTRIES.
@@ -48,6 +49,7 @@ class Walk:
     too_deep: list[str] = field(default_factory=list)
     scopes: tuple[_Scope, ...] = ()
     cut: bool = False
+    root: str = ""
 
     @cached_property
     def tracked(self) -> frozenset[str]:
@@ -128,6 +130,7 @@ def walk_project(root: Path) -> Walk:
         folder = waiting.pop()
         try:
             with _opened(root, folder) as fd:
+                walk = walk if walk.root else replace(walk, root=real_path_of(fd))
                 with os.scandir(fd) as listing:
                     listed = sorted(listing, key=lambda entry: entry.name)
                 entries += len(listed)

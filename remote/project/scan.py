@@ -28,6 +28,7 @@ from remote.project.digests import (
 from remote.project.identity import owner_of, project_of
 from remote.project.included_files import Walk, shown, walk_project
 from remote.project.limits import Limits, judge_limits, judge_untracked
+from remote.project.real_paths import is_inside
 from remote.project.repository_findings import judge_repositories
 from remote.project.secrets import secret_by_name
 from remote.protocol.dataclass import dataclass, field
@@ -96,6 +97,9 @@ def scan_project(
     root = _project_root(root)
     limits = limits or Limits()
     walk = _without_data(walk_project(root), data_link)
+    if walk.root and not is_inside(walk.root, [root]):
+        message = f"{root} was replaced by a link to {walk.root}; nothing was sent"
+        raise SyncRefused(message, where="project", hint="run the command again")
     secrets = {path: why for path in walk.files if (why := secret_by_name(path))}
     links, link_findings = _read_links(root, walk, data_link)
     large = list(judge_limits(walk, limits))
@@ -128,7 +132,7 @@ def scan_again(scan: Scan) -> Scan:
 
 
 def _project_root(root: Path) -> Path:
-    real = root.expanduser().resolve()
+    real = root.expanduser().absolute()
     if not real.is_dir():
         raise SyncRefused(f"{root} is not a folder", where="project", hint="set `project:` in the config")
     home = Path("~").expanduser().resolve()

@@ -96,3 +96,23 @@ def test_SE_the_file_that_was_checked_is_read_although_a_link_replaces_it(projec
         assert files[name].read() == b"{}"
     with pytest.raises(DataUntrusted), _opened_files(adapter, project):
         pass
+
+
+def test_SE_a_folder_outside_of_the_project_that_becomes_a_link_before_its_files_are_opened_is_refused(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another user who may write to the folder above puts the link in place once the path was resolved."""
+    adapter, private, resolve = project.parent / "downloaded", project.parent / "private", Path.resolve
+    (project / "adapter").rename(private)
+    adapter.mkdir()
+
+    def then_replaced(self: Path, strict: bool = False) -> Path:
+        real = resolve(self, strict)
+        if self == adapter and not adapter.is_symlink():
+            adapter.rmdir()
+            adapter.symlink_to(private)
+        return real
+
+    monkeypatch.setattr(Path, "resolve", then_replaced)
+    with pytest.raises(DataUntrusted, match="nothing was sent"), _opened_files(adapter, project):
+        pass
