@@ -15,7 +15,6 @@ from pathlib import Path
 from pipeline import __version__
 from pipeline.actions.adapter_job import AdapterJob, Progress, run_adapter_job
 from pipeline.actions.session import exclusive_lock, host_session, refresh_view
-from pipeline.hosts.connection import survey_host
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.report.compose import environment_of
@@ -91,7 +90,6 @@ def _evaluate(
         view = context.view
         progress = run_adapter_job(
             context.host,
-            lambda: survey_host(context.host, view.host, view.layout.key),
             adapter_job,
             listener,
             detach=detach,

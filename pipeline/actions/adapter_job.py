@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -26,7 +26,7 @@ from pipeline.runs.start import next_number
 from pipeline.stages.train import commands_for, diagnose_output, interrupted_result
 from remote.errors import Garbled
 from remote.host import Host
-from remote.operations.jobs import adopt_if_orphaned, start_job
+from remote.operations.jobs import adopt_if_orphaned, start_job, survey_runs
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.evaluation import ANSWERS, RESULT, EvaluationResult
 from remote.protocol.exit_code_of import exit_code_of
@@ -38,7 +38,6 @@ from remote.protocol.layout import ProjectLayout
 from remote.protocol.parts import replacing
 from remote.protocol.quantities import size
 from remote.protocol.regular import read_regular
-from remote.protocol.survey import Survey
 
 LARGEST = {ANSWERS: 2**30, RESULT: MAX_JSON}
 """The maximum size of each downloaded file, in bytes. The answers are streamed to disk."""
@@ -97,20 +96,18 @@ class Progress:
         )
 
 
-def run_adapter_job(
-    host: Host, survey_host: Callable[[], Survey], adapter_job: AdapterJob, listener: Listener, *, detach: bool = False
-) -> Progress:
+def run_adapter_job(host: Host, adapter_job: AdapterJob, listener: Listener, *, detach: bool = False) -> Progress:
     """Start, reattach to or resume the job, wait for its end, and download its result. Completed steps are skipped."""
     progress = Progress()
-    survey = survey_host()
+    survey = survey_runs(host, adapter_job.work.project)
     if adopt_if_orphaned(host, adapter_job.work.project, survey.run(adapter_job.work.run)):
-        survey = survey_host()
+        survey = survey_runs(host, adapter_job.work.project)
     progress.run = survey.run(adapter_job.work.run)
     if progress.run is not None and progress.run.state is JobState.SUCCEEDED:
         write_note(adapter_job.records, adapter_job.note)
         _end_stage(progress, listener, adapter_job.work.stage, StageState.SKIPPED, _answer_count(progress.run))
     else:
-        _run_stage(host, survey_host, adapter_job, listener, progress, detach=detach)
+        _run_stage(host, adapter_job, listener, progress, detach=detach)
     if progress.run is not None:
         note_seen(adapter_job.folder, progress.run)
     done = progress.exit_code is ExitCode.OK and progress.run is not None and progress.run.state is JobState.SUCCEEDED
@@ -121,7 +118,6 @@ def run_adapter_job(
 
 def _run_stage(
     host: Host,
-    survey_host: Callable[[], Survey],
     adapter_job: AdapterJob,
     listener: Listener,
     progress: Progress,
@@ -146,7 +142,7 @@ def _run_stage(
         progress.exit_code = stopped.exit_code
         _end_stage(progress, listener, work.stage, StageState.RUNNING, stopped.reason)
         return
-    progress.run = survey_host().run(work.run)
+    progress.run = survey_runs(host, work.project).run(work.run)
     report = judge_run(progress.run, adapter_job.name, adapter_job.note.resume_command)
     progress.findings += judge_watched(adapter_job.name, progress.run.watched if progress.run else ())
     took = time.monotonic() - started_at

@@ -63,6 +63,6 @@ def merge_run(
             secret_values(host.config, loaded.config),
             opened.folder,
         )
-        progress = run_adapter_job(opened.host, opened.survey_host, adapter_job, listener)
+        progress = run_adapter_job(opened.host, adapter_job, listener)
         written = opened.host.list_files(f"{layout.root}/{FOLDER}")
         return adapter_job, progress, folder, sum(entry.size for entry in written if entry.kind == "f")

@@ -65,7 +65,7 @@ def evaluate_run(
 
 
 def _evaluate(opened: OpenRun, adapter_job: AdapterJob, listener: Listener, *, detach: bool) -> Progress:
-    return run_adapter_job(opened.host, opened.survey_host, adapter_job, listener, detach=detach)
+    return run_adapter_job(opened.host, adapter_job, listener, detach=detach)
 
 
 def config_of(note: RunNote, overrides: Sequence[str]) -> LoadedConfig:

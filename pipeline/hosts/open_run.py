@@ -18,14 +18,14 @@ from pipeline.records.runs import START_AGAIN, RunNote
 from remote.errors import BadUsage, HalfstepError, Interrupted, RemoteFault
 from remote.host import Host
 from remote.link.prompter import Prompter
-from remote.operations.jobs import adopt_if_orphaned, take_survey
+from remote.operations.jobs import adopt_if_orphaned, survey_runs
 from remote.project.identity import project_of
 from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.hidden import hide
 from remote.protocol.jobs import JobState, RunSurvey
-from remote.protocol.survey import Survey, SurveyRequest
+from remote.protocol.runs import RunsSurvey
 
 UNREACHABLE = (ExitCode.CONNECT, ExitCode.AUTH, ExitCode.HOST_KEY, ExitCode.TEMPORARY)
 """Exit codes of an unreachable host: the run's last known state may still be valid."""
@@ -55,9 +55,9 @@ class OpenRun:
 
         If the run's supervisor was killed, a new supervisor is started for the job first.
         """
-        survey = self.survey_host()
+        survey = self.survey_runs()
         if adopt_if_orphaned(self.host, self.note.project, survey.run(self.note.run)):
-            survey = self.survey_host()
+            survey = self.survey_runs()
         run = survey.run(self.note.run)
         if run is None:
             message = f"{self.host.name} has no run {self.note.name}"
@@ -66,10 +66,9 @@ class OpenRun:
         others = (one for one in survey.runs if one.state is JobState.RUNNING and one.run != run.run)
         return run, {self.records.run_name(other.run, self.note.host): other.shown_state for other in others}
 
-    def survey_host(self) -> Survey:
-        """Survey the host with all runs of the project."""
-        request = SurveyRequest(self.note.project, self.note.host_config.get("python") or "python3")
-        return take_survey(self.host, request)
+    def survey_runs(self) -> RunsSurvey:
+        """Survey all runs of the project."""
+        return survey_runs(self.host, self.note.project)
 
 
 @contextlib.contextmanager

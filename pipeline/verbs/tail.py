@@ -86,7 +86,7 @@ def _batches(
         retry = announcing_retries(screen)
         if next(mirrored_scalars(opened.folder), None) is None:
             screen.progress(waiting_words(note.name, opened.survey(), new=new))
-        since = opened.survey_host().machine.clock_unix if new else None
+        since = opened.survey_runs().clock_unix if new else None
         yield from tail_scalars(opened.host, note.project, note.run, opened.folder, since_unix=since, retry=retry)
         shown.run = opened.survey()
 

@@ -9,6 +9,7 @@ from remote.protocol.card import QUEUE_S
 from remote.protocol.environment import EnvironmentFacts, EnvironmentRequest
 from remote.protocol.job_requests import StartRequest, StopAnswer
 from remote.protocol.jobs import JobNews, JobState, ResumePoint, RunSurvey, StartAnswer
+from remote.protocol.runs import RunsRequest, RunsSurvey
 from remote.protocol.slurm import ArrayRequest
 from remote.protocol.survey import Survey, SurveyRequest
 from remote.protocol.values import encode
@@ -21,6 +22,11 @@ SILENCE_S = 45.0
 def take_survey(host: Host, request: SurveyRequest) -> Survey:
     """Survey the host with one request. Changes nothing."""
     return read_answer(Survey, host, host.ask("survey", encode(request)))
+
+
+def survey_runs(host: Host, project: str) -> RunsSurvey:
+    """Survey the runs of a project, but not the machine. Changes nothing."""
+    return read_answer(RunsSurvey, host, host.ask("runs.survey", encode(RunsRequest(project))))
 
 
 def start_job(host: Host, request: StartRequest) -> StartAnswer:

@@ -28,6 +28,7 @@ class Operation:
 
 OPERATIONS: Dict[str, Operation] = {
     "survey": Operation("survey.host:survey", changes=False),
+    "runs.survey": Operation("survey.runs:runs_survey", changes=False),
     "job.start": Operation("jobs.operations:start", changes=True),
     "job.adopt": Operation("jobs.operations:adopt", changes=True),
     "job.submit": Operation("jobs.operations:submit_array", changes=True),

@@ -8,6 +8,7 @@ from remote.protocol.dataclass import dataclass, field
 from remote.protocol.hidden import Identifier
 from remote.protocol.jobs import RunSurvey
 from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine
+from remote.protocol.runs import find_run
 from remote.protocol.tree import TreeSurvey
 
 
@@ -43,7 +44,7 @@ class Survey:
 
     def run(self, name: str) -> Optional[RunSurvey]:
         """Return the run with the id `name`, or None if the host does not have it."""
-        return next((run for run in self.runs if run.run == name), None)
+        return find_run(self.runs, name)
 
     @property
     def gpu(self) -> Optional[Gpu]:

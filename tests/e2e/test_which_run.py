@@ -173,7 +173,8 @@ def test_resume_goes_on_with_an_older_run_although_its_files_have_changed(user: 
     script = user.project / "train.py"
     script.write_text(script.read_text() + "print('changed')\n")
     planned = user.run_pipeline("plan", "--host", "one", "--config", "plain")
-    assert f"to continue {older} instead: pipeline run --resume {older}" in planned.out
+    assert f"a new run, because these inputs differ from {older}:" in planned.out, planned.out
+    assert "to continue" not in planned.out, "the script saves no checkpoint from which the run could continue"
 
     resumed = user.run_pipeline("run", "--resume", older, "-d", "--json")
     assert (resumed.code, resumed.json["run"]) == (0, older), resumed.err + resumed.out

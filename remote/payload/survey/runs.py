@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import List, Tuple
+import time
+from typing import Any, Dict, List, Tuple
 
 from remote.payload.checkpoints.adapter import adapter_digest
 from remote.payload.checkpoints.published import survey_checkpoints
@@ -22,9 +23,20 @@ from remote.payload.jobs.turn import why_waiting
 from remote.payload.jobs.watch_notes import read_watch_notes
 from remote.payload.output.events import survey_events
 from remote.payload.output.job_folder import real_run
+from remote.payload.request.call import Call
+from remote.payload.request.names import checked_name
 from remote.protocol.job_requests import RunRecord
 from remote.protocol.jobs import JobSpec, JobState, RunSurvey
 from remote.protocol.layout import ProjectLayout, RunLayout
+from remote.protocol.runs import RunsRequest, RunsSurvey
+from remote.protocol.values import decode, encode
+
+
+def runs_survey(call: Call) -> Dict[str, Any]:
+    """Answer a `RunsRequest` with a `RunsSurvey`."""
+    layout = ProjectLayout(checked_name(decode(RunsRequest, call.args).project))
+    answer: Dict[str, Any] = encode(RunsSurvey(time.time(), survey_runs(call.workdir, layout.key)))
+    return answer
 
 
 def survey_runs(workdir: str, key: str, *, digests: bool = True) -> Tuple[RunSurvey, ...]:

@@ -15,10 +15,9 @@ from pipeline.verbs.wait import FOLLOWED, MOST_JOBS, follow_jobs
 from remote.errors import Garbled
 from remote.host import Json
 from remote.protocol.jobs import JobNews, JobState, RunSurvey
-from remote.protocol.tree import TreeSurvey
+from remote.protocol.runs import RunsSurvey
 from remote.protocol.values import encode
 from tests.lab.fake_host import FakeHost
-from tests.pipeline.views import survey_of
 
 RUN = RunSurvey("plain-0123abcd", "plain", "f", 1, JobState.RUNNING)
 
@@ -30,7 +29,7 @@ class Surveyed(FakeHost):
 
     def ask(self, op: str, args: object = None, *, timeout_s: float = 60.0) -> Json:
         run = self.surveys.pop(0) if len(self.surveys) > 1 else self.surveys[0]
-        answer: Json = encode(survey_of(TreeSurvey(exists=True), run))
+        answer: Json = encode(RunsSurvey(1.0, (run,)))
         return answer
 
 
