@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from functools import cached_property
@@ -9,6 +10,8 @@ from pathlib import Path
 
 from remote.errors import FixRefused
 from remote.project.included_files import walk_project
+from remote.project.real_paths import is_inside, real_path_of
+from remote.protocol.regular import open_regular
 
 
 class DiskTree:
@@ -20,14 +23,18 @@ class DiskTree:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._prefix = f"{root}{os.sep}"
+        self._places = [root.resolve()]
 
     def paths(self) -> tuple[str, ...]:
         """Return the sorted paths of all files. Raises FixRefused if a folder cannot be listed."""
         return self._paths
 
     def read(self, path: str) -> bytes:
-        with open(f"{self._prefix}{path}", "rb") as file:  # noqa: PTH123 - thousands of small files
-            return file.read()
+        """Return the content of a file. Raises OSError if another user has put a link in its place, or above it."""
+        with open_regular(f"{self._prefix}{path}") as file:
+            if not is_inside(real_path_of(file), self._places):
+                raise OSError(errno.ESTALE, "replaced by a link", path)
+            return file.readall()
 
     def digest(self, path: str) -> str:
         return hashlib.sha256(self.read(path)).hexdigest()

@@ -47,7 +47,7 @@ def pack_project(scan: Scan, extra: Mapping[str, bytes], *, data: str) -> bytes:
                 info.type, info.linkname = tarfile.SYMTYPE, row.link
                 archive.addfile(info)
             else:
-                _add(archive, info, scan.read_scanned(path))
+                _add(archive, info, scan.read(path))
         for path, contents in sorted(extra.items()):
             info = tarfile.TarInfo(path)
             info.mode = 0o644

@@ -6,7 +6,6 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fixers.sources.by_content import by_content
 from fixers.sources.yaml_nodes import YamlProblem, compose
 from fixers.sources.yaml_values import plain
 from pipeline.config.find import SUFFIXES
@@ -65,9 +64,9 @@ def _inputs_of(view: View, rows: dict[str, Row]) -> dict[str, Row]:
 
 def _without_outputs(view: View, path: str, row: Row) -> Row:
     """Return a notebook's manifest row, with digests of the code cells instead of the whole file."""
-    if row.link or row.size > LARGEST_NOTEBOOK:
+    if row.link or row.size > LARGEST_NOTEBOOK or path not in view.scan.manifest.rows:
         return row
-    code = code_digest(_read(view, path))
+    code = view.scan.derive(path, code_digest)
     if not code:
         return row
     installed = digest([code, row.fixers]) if row.fixers else code
@@ -87,7 +86,7 @@ def _own_configs(view: View) -> Iterator[str]:
         if any(name in word for word in words):
             continue
         known, needed = (RunConfig, {"project", "command", "model"}) if folder == "configs" else (HostConfig, {"host"})
-        keys = _keys_in(_read(view, path))
+        keys = view.scan.derive(path, _keys_in)
         keys = frozenset(_as_spelt(key, tuple(known.model_fields)) for key in keys)
         if keys & needed and keys <= set(known.model_fields):
             yield path
@@ -98,16 +97,7 @@ def _as_spelt(key: str, known: tuple[str, ...]) -> str:
     return key if key in known else next(iter(difflib.get_close_matches(key, known, n=1, cutoff=SIMILAR)), key)
 
 
-def _read(view: View, path: str) -> bytes:
-    try:
-        return view.scan.read(path)
-    except OSError:
-        return b""
-
-
-@by_content
 def _keys_in(data: bytes) -> frozenset[str]:
-    # Cached: every stage computes the run's name, and parsing YAML is slow.
     try:
         values = plain(compose(data, tags=False))
     except YamlProblem:

@@ -89,6 +89,22 @@ def read_judged(opened: Callable[[], FileIO], name: str, digest: str) -> bytes:
     raise SyncRefused(f"{name!r} changed while it was being read", hint="run the command again")
 
 
+def read_scanned(path: str, name: str, digest: str, size: int) -> bytes:
+    """Return the content of a file that was scanned, which had this digest and size.
+
+    Raises SyncRefused for another content. Neither a link nor more than `size` bytes are read.
+    """
+    try:
+        data = read_regular(path, size)
+    except OSError as error:
+        if error.errno not in (errno.EFBIG, errno.ELOOP):
+            raise SyncRefused(f"{name!r} cannot be read: {error.strerror}", hint="run the command again") from None
+        data = b""
+    if len(data) != size or hashlib.sha256(data).hexdigest() != digest:
+        raise SyncRefused(f"{name!r} changed after it was scanned", hint="run the command again")
+    return data
+
+
 def read_digest_cache(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
     """Read the cache. Return {} if the cache is damaged, has another version, or is reached through a link."""
     if find_link(folder) is not None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import posixpath
 import unicodedata
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from io import FileIO
 from pathlib import Path
+from typing import TypeVar, cast
 
 from remote.errors import SyncRefused
 from remote.project.digests import (
@@ -21,12 +23,13 @@ from remote.project.digests import (
     is_same_file,
     open_judged,
     read_digest_cache,
-    read_judged,
+    read_scanned,
     stat_fields,
     write_digest_cache,
 )
 from remote.project.identity import owner_of, project_of
 from remote.project.included_files import Walk, shown, walk_project
+from remote.project.kept_contents import KeptContents
 from remote.project.limits import Limits, judge_limits, judge_untracked
 from remote.project.real_paths import is_inside
 from remote.project.repository_findings import judge_repositories
@@ -40,6 +43,8 @@ SHOWN = 5
 IGNORE_HINT = "add it to .pipelineignore"
 CODE_SUFFIXES = (".cfg", ".ini", ".ipynb", ".json", ".py", ".sh", ".toml", ".yaml", ".yml")
 """Suffixes of files that fixers may rewrite. Untracked files with other suffixes are not code in a folder of data."""
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,8 @@ class Scan:
     data_link: str = ""
     judged: Mapping[str, FileIdentity] = field(default_factory=dict)
     untracked: frozenset[str] = frozenset()
+    kept: KeptContents = field(default_factory=KeptContents, repr=False, compare=False)
+    derived: dict[object, object] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def size_bytes(self) -> int:
@@ -71,17 +78,32 @@ class Scan:
         """Return the SHA-256 that the file had at the time of the scan."""
         return self.manifest.rows[path].source
 
-    def read(self, path: str) -> bytes:
-        """Read the current content of one file."""
-        return (self.root / path).read_bytes()
-
     def opened(self, path: str) -> FileIO:
         """Open a file as it was scanned. Raises OSError if it has changed, or if another file is in its place."""
         return open_judged(f"{self.root}/{path}", self.judged[path])
 
-    def read_scanned(self, path: str) -> bytes:
-        """Read a file as it was scanned. Raises SyncRefused if it has changed, or if another file is in its place."""
-        return read_judged(lambda: self.opened(path), path, self.digest(path))
+    def read(self, path: str) -> bytes:
+        """Return the content that a file had at the time of the scan.
+
+        The content of a small file is kept in memory: a run works on the files that were sent, also if they are edited
+        meanwhile. Raises SyncRefused if the file now has another content, or if a link is in its place. Raises
+        FileNotFoundError if the scan does not contain it.
+        """
+        row = self.manifest.rows.get(path)
+        if row is None or row.link:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        data = self.kept.find(row.source)
+        if data is None:
+            data = read_scanned(f"{self.root}/{path}", path, row.source, row.size)
+            self.kept.keep(row.source, data)
+        return data
+
+    def derive(self, path: str, find: Callable[[bytes], Found]) -> Found:
+        """Return `find` of the file's content, which is computed once. Raises OSError and SyncRefused like `read`."""
+        key = (find, self.digest(path))
+        if key not in self.derived:
+            self.derived[key] = find(self.read(path))
+        return cast(Found, self.derived[key])
 
 
 def scan_project(

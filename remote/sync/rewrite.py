@@ -61,7 +61,7 @@ def plan_rewrites(
         if row.fixers and set(row.fixers) <= set(host_fixers):
             continue
         if path not in changed and path in scan.manifest.rows and scan.manifest.rows[path].source == row.source:
-            rewrites.append(Rewrite(path, row.source, scan.read_scanned(path), {}))
+            rewrites.append(Rewrite(path, row.source, scan.read(path), {}))
     return tuple(rewrites)
 
 

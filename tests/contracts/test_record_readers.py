@@ -37,6 +37,7 @@ UNSIGNED = {
 }
 """What the record is used for, by the module that reads it. None of this skips work or lets a check pass."""
 NOT_RECORDS = {
+    "fixers.frame.disk_tree": "the project's code",
     "fixers.setup.laptop_hub": "the user's download cache of huggingface_hub",
     "pipeline.records.consents": "the user's configuration folder",
     "pipeline.records.signed": "the functions that the readers above call",

@@ -180,3 +180,16 @@ def test_SE_a_notebook_with_very_many_values_is_not_parsed() -> None:
 def test_a_notebook_whose_cells_are_no_text_has_no_digest(source: list[object]) -> None:
     cells = [{"cell_type": "code", "source": source}]
     assert code_digest(json.dumps({"cells": cells}).encode()) == ""
+
+
+@pytest.mark.parametrize("path", ["configs/other.yaml", "explore.ipynb"])
+def test_a_file_that_is_edited_during_a_run_keeps_the_run(tmp_path: Path, path: str) -> None:
+    first, second = (
+        ("project: .\ncommand: [x]\n", "another: [setting]\n")
+        if path.endswith(".yaml")
+        else (json.dumps({"cells": [{"cell_type": "code", "source": word}]}) for word in ("first", "second"))
+    )
+    view = written(view_of(tmp_path), path, first)
+    before = run_id(view)
+    (tmp_path / path).write_text(second)
+    assert run_id(replace(view)) == before != run_id(synced(view))

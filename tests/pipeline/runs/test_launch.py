@@ -28,7 +28,7 @@ def view_on(root: Path, capability: tuple[int, int], *overrides: str, fixers: st
     (root / "configs" / "plain.yaml").write_text(f"fixers: {fixers}\n{written}")
     card = Gpu(0, "", "a card", capability, 24 << 30)
     view = view.with_survey(replace(view.survey, gpus=(card,)))
-    return replace(view, loaded=load_config("plain", root, overrides))
+    return replace(view, loaded=load_config("plain", root, overrides), scan=scan_project(root))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from pipeline.stages.new_run import announce_missing_run
 from pipeline.stages.stage import Context, Phase, RunOptions
 from pipeline.stages.train import Train, commands_for, interrupted_result
 from remote.errors import Busy
+from remote.project.scan import scan_project
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import (
@@ -34,7 +35,7 @@ from remote.protocol.values import encode
 from tests.lab.fake_host import FakeHost
 from tests.pipeline.listeners import NoListener
 from tests.pipeline.stages.failed_host import failing
-from tests.pipeline.views import view_of
+from tests.pipeline.views import run_in, view_of
 
 
 def test_a_run_that_ended_well_is_found_and_not_trained_again(tmp_path: Path) -> None:
@@ -236,9 +237,10 @@ def test_a_checkpoint_is_offered_and_the_first_step_shows_whether_it_was_used(
 ) -> None:
     view = view_of(tmp_path, JobState.FAILED)
     (tmp_path / "train.py").write_text(script)
+    view = replace(view, scan=scan_project(tmp_path))
     saved = Checkpoint("checkpoints/checkpoint-90", 90)
-    runs = tuple(replace(run, checkpoints=(saved,)) for run in view.survey.runs)
-    view = view.with_survey(replace(view.survey, runs=runs))
+    run = replace(run_in(view, JobState.FAILED), checkpoints=(saved,))
+    view = view.with_survey(replace(view.survey, runs=(run,)))
     first = JobNews(2, JobState.RUNNING, Progress(began + 1, 120, began=began), watched=(seen,))
     last = replace(first, state=JobState.SUCCEEDED, progress=Progress(120, 120, began=began), result=JobResult(0))
     host = training(first, last)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fixers.frame.disk_tree import DiskTree
 from pipeline.export.bundle import pack_project
 from remote.errors import SyncRefused
 from remote.project.data import scan_data
@@ -72,6 +73,49 @@ def test_SE_no_byte_of_a_file_that_replaced_scanned_code_is_sent_or_packed(
     assert b"".join(piece for piece, _ in file_pieces(lambda: scan.opened("sub/a.txt"), SIZE)) == bytes(SIZE)
     with pytest.raises(SyncRefused):
         pack_project(scan, {}, data="")
+
+
+@REPLACE
+def test_SE_the_fixers_do_not_read_a_file_that_replaced_scanned_code(
+    path: Path, private: Path, replace: Callable[[Path, Path], None]
+) -> None:
+    scan, tree = scan_project(path.parents[1]), DiskTree(path.parents[1])
+    replace(path, private)
+    with pytest.raises(SyncRefused, match=r"'sub/a\.txt' changed after it was scanned"):
+        scan.read("sub/a.txt")
+    if replace is not by_other_file:
+        with pytest.raises(OSError, match=r"replaced by a link|symbolic link"):
+            tree.read("sub/a.txt")
+
+
+@pytest.mark.parametrize("replace", [None, by_link, by_folder, by_other_file])
+def test_a_file_that_was_read_or_only_touched_has_its_scanned_content(
+    path: Path, private: Path, replace: Callable[[Path, Path], None] | None
+) -> None:
+    scan = scan_project(path.parents[1])
+    os.utime(path, (1, 1))
+    assert scan.read("sub/a.txt") == b"harmless\n"
+    if replace is not None:
+        replace(path, private)
+    assert scan.read("sub/a.txt") == b"harmless\n" and scan.derive("sub/a.txt", len) == SIZE
+
+
+def test_SE_a_special_file_in_place_of_scanned_code_is_not_waited_for(path: Path) -> None:
+    scan, tree = scan_project(path.parents[1]), DiskTree(path.parents[1])
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(SyncRefused, match="not a regular file"):
+        scan.read("sub/a.txt")
+    with pytest.raises(OSError, match="not a regular file"):
+        tree.read("sub/a.txt")
+
+
+def test_a_file_that_the_scan_does_not_contain_is_not_read(path: Path) -> None:
+    (path.parents[1] / ".env").write_text("A=1")
+    scan = scan_project(path.parents[1])
+    for name in (".env", "missing.txt", "../home/a.txt"):
+        with pytest.raises(FileNotFoundError):
+            scan.read(name)
 
 
 def test_SE_data_whose_digest_is_cached_is_compared_too(path: Path, private: Path, tmp_path: Path) -> None:
