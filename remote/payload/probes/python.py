@@ -16,6 +16,7 @@ from remote.payload.probes.import_path import asking_argv, package_folders
 from remote.payload.tree.state import Project, holds_synced_files
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.machine import Interpreter, Torch
+from remote.protocol.regular import open_regular
 
 DEADLINE_S = 20.0
 PROJECT_VENVS = ("venv", ".venv")
@@ -220,9 +221,10 @@ def _version(folder: str) -> str:
 
 
 def _read_start(path: str) -> str:
+    """Return the beginning of a file, or "" without waiting if it is not a regular file, such as a FIFO."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(8192)
+        with open_regular(path, follow=True) as file:
+            return file.read(8192).decode("utf-8", "replace")
     except OSError:
         return ""
 

@@ -149,3 +149,36 @@ def test_SE_a_module_path_of_many_folders_is_cut(project: Project, tmp_path: Pat
         (tmp_path / str(number)).mkdir()
     value = os.pathsep.join(str(tmp_path / str(number)) for number in range(MOST_FOLDERS + 5))
     assert len(package_folders((), value, project)) == MOST_FOLDERS
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link to a fifo", "device", "folder", "dangling"])
+def test_SE_a_special_file_in_a_folder_of_packages_is_not_opened(
+    python: str, project: Project, tmp_path: Path, kind: str
+) -> None:
+    """A FIFO has no writer: to open it would wait without end."""
+    (tmp_path / "pk/torch").mkdir(parents=True)
+    (tmp_path / "pk/other-1.0.dist-info").mkdir()
+    for file in (tmp_path / "pk/torch/version.py", tmp_path / "pk/other-1.0.dist-info/METADATA"):
+        place_special(file, kind)
+    assert torch_of(python, project, str(tmp_path / "pk")) == ""
+
+
+def test_SE_a_special_file_does_not_hide_the_packages_of_other_folders(
+    python: str, project: Project, tmp_path: Path
+) -> None:
+    (tmp_path / "pk/torch").mkdir(parents=True)
+    os.mkfifo(tmp_path / "pk/torch/version.py")
+    install_torch(site_packages(python))
+    assert torch_of(python, project, str(tmp_path / "pk")) == "2.9.1"
+
+
+def place_special(file: Path, kind: str) -> None:
+    if kind == "fifo":
+        os.mkfifo(file)
+    elif kind == "folder":
+        file.mkdir()
+    else:
+        target = {"link to a fifo": file.with_name("pipe"), "device": Path("/dev/zero"), "dangling": Path("nothing")}
+        if kind == "link to a fifo":
+            os.mkfifo(target[kind])
+        file.symlink_to(target[kind])
