@@ -10,6 +10,8 @@ LARGEST_BYTES = 2 * 2**20
 DEEPEST = 200
 """Functions of this program and of `ast` that visit a tree recursively need up to four calls for a level. Python allows
 about 1,000 nested calls."""
+MOST_BITS = 14_284
+"""Python converts no integer of more than 4,300 decimal digits to text, whatever the base of its literal."""
 SHORT_BYTES = 80
 """The levels within code of one line and this length are not counted, because counting them takes most of the time."""
 
@@ -28,19 +30,28 @@ def parse_python(source: bytes | str) -> ast.Module:
             tree = ast.parse(source)
     except (ValueError, RecursionError, MemoryError) as error:
         raise SyntaxError(str(error) or type(error).__name__) from None
-    _require_shallow(tree)
+    _require_analysable(tree)
     return tree
 
 
-def _require_shallow(tree: ast.Module) -> None:
+def _require_analysable(tree: ast.Module) -> None:
     level: list[ast.AST] = [tree]
     for _ in range(DEEPEST):
+        if (huge := next(filter(_is_huge, level), None)) is not None:
+            raise _at_line(Oversized("an integer of more than 4,300 digits: too long to be analysed"), [huge])
         level = [child for node in level for child in ast.iter_child_nodes(node) if not _is_short(child)]
         if not level:
             return
-    error = Oversized(f"code of more than {DEEPEST} nested levels: too deep to be analysed")
-    error.lineno = min((line for node in level if (line := getattr(node, "lineno", 0))), default=1)
-    raise error
+    raise _at_line(Oversized(f"code of more than {DEEPEST} nested levels: too deep to be analysed"), level)
+
+
+def _at_line(error: Oversized, nodes: list[ast.AST]) -> Oversized:
+    error.lineno = min((line for node in nodes if (line := getattr(node, "lineno", 0))), default=1)
+    return error
+
+
+def _is_huge(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() > MOST_BITS
 
 
 def _is_short(node: ast.AST) -> bool:

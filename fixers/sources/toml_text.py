@@ -22,16 +22,21 @@ QUOTED = re.compile(
 LONG_KEY = re.compile(rf"(?<![\w-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{MAX_DOTS}}}", re.ASCII)
 
 
+LONG_NUMBER = re.compile(r"0x[0-9a-fA-F_]{1000}|0[ob][0-7_]{1000}|(?<![\w-])\d[\d_]{1000}", re.ASCII)
+"""Python converts no integer of more than 4,300 decimal digits to text, whatever the base in which it was written."""
+
+
 def parse_toml(text: str) -> dict[str, Any]:
     """Return the document. Raises TOMLDecodeError, and RecursionError for deeply nested values.
 
-    A text above MAX_CHARACTERS or with a key of more than MAX_DOTS dots is an error too: the memory that tomllib needs
-    grows with the square of the number of dots.
+    A text above MAX_CHARACTERS, with a number of more than 1,000 digits or with a key of more than MAX_DOTS dots is an
+    error too: the memory that tomllib needs grows with the square of the number of dots.
     """
     if len(text) > MAX_CHARACTERS:
         raise tomllib.TOMLDecodeError(f"more than {MAX_CHARACTERS} characters")
     bare = QUOTED.sub(lambda found: "s" + "\n" * found[0].count("\n"), text)
-    if found := LONG_KEY.search(bare):
-        line = bare.count("\n", 0, found.start()) + 1
-        raise tomllib.TOMLDecodeError(f"a key with more than {MAX_DOTS} dots (at line {line}, column 1)")
+    for long, what in ((LONG_KEY, f"a key with more than {MAX_DOTS} dots"), (LONG_NUMBER, "more than 1,000 digits")):
+        if found := long.search(bare):
+            line = bare.count("\n", 0, found.start()) + 1
+            raise tomllib.TOMLDecodeError(f"{what} (at line {line}, column 1)")
     return tomllib.loads(text)
