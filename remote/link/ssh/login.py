@@ -26,7 +26,6 @@ from remote.protocol.text import one_line
 LARGEST_KEY = 2**20
 NO_QUESTION = "keyboard-interactive (the server asked no question)"
 NO_PASSWORD = "password (none was typed; without a terminal, none is asked for)"
-PASSWORD_TRIES = 3
 MAX_QUESTION = 100
 MAX_QUESTIONS = 10
 PLAIN_PATH = re.compile(r"[\w./~-]+", re.ASCII)
@@ -115,6 +114,9 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         return False
 
     def _try_keys(self, transport: SshTransport, agent: paramiko.Agent | None) -> bool:
+        if "publickey" not in self._hop.methods:
+            self.tried.append("no key (the options of ssh permit none)")
+            return False
         for candidate in self._candidates(agent):
             key = candidate.key or self._decrypt(transport, candidate)
             if key is None:
@@ -187,7 +189,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         if candidate.public is not None and not self._is_wanted(transport, candidate.public):
             self.tried.append(candidate.label)
             return None
-        for number in range(PASSWORD_TRIES):
+        for number in range(self._hop.password_tries):
             phrase = self._prompter.secret(f"Passphrase for {candidate.path}: ") if self._prompter else None
             if not phrase and number == 0:
                 self.tried.append(f"{candidate.label} (needs a passphrase, and none was given)")
@@ -213,17 +215,18 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         if not self._allowed and self._attempt(transport, lambda: transport.auth_none(user)):
             return True
         transport.auth_timeout = PROMPT_TIMEOUT_S
-        for _ in range(PASSWORD_TRIES):
+        for _ in range(self._hop.password_tries):
             if self._prompter is None:
                 return False
-            methods = [method for method in self._allowed if method in self._hop.prompts]
-            if "keyboard-interactive" in methods:
+            prompting = (method for method in self._hop.methods if method != "publickey" and method in self._allowed)
+            method = next(prompting, "")
+            if method == "keyboard-interactive":
                 self._typed = None
                 accepted = self._attempt(transport, lambda: transport.auth_interactive(user, self._answer))
                 if not accepted and not self._typed:
                     self.tried.append(NO_QUESTION if self._typed is None else NO_PASSWORD)
                     return False
-            elif "password" in methods:
+            elif method == "password":
                 password = self._prompter.secret(f"Password for {self._hop.where}: ")
                 if not password:
                     self.tried.append(NO_PASSWORD)

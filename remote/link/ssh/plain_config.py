@@ -18,6 +18,7 @@ from remote.protocol.text import file_lines
 IGNORED = ("include", "match")
 SETTING = re.compile(r"\s*(\w+)(?:\s*=\s*|\s+)(.+)")
 SEPARATOR = "\0"
+OLD_NAME = "challengeresponseauthentication"
 
 
 def read_plain_config(environment: Mapping[str, str]) -> tuple[paramiko.SSHConfig, tuple[str, ...]]:
@@ -66,6 +67,8 @@ def plain_options(config: paramiko.SSHConfig, hop: Hop) -> Options:
     options: dict[str, tuple[str, ...]] = {}
     for key, value in values.items():
         options[key] = tuple(value) if isinstance(value, list) else tuple(str(value).split(SEPARATOR))
+    if OLD_NAME in options:
+        options.setdefault("kbdinteractiveauthentication", options[OLD_NAME])
     for key, name in PATH_LISTS.items():
         path = next((path for path in options.get(key, ()) if "%" in path or "${" in path), None)
         if path is not None:

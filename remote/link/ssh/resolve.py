@@ -12,7 +12,7 @@ from pathlib import Path
 from remote.errors import BadUsage
 from remote.link.address import Address, Hop, judge_host, parse_hop
 from remote.link.ssh.options import Options, expand_home, read_ssh_options
-from remote.link.ssh.route import ResolvedHop, Route, known_hosts_name
+from remote.link.ssh.route import PASSWORD_TRIES, ResolvedHop, Route, known_hosts_name
 from remote.project.user_folder import home
 
 MAX_HOPS = 8
@@ -20,7 +20,12 @@ PLAIN = "remote.link.ssh.plain_config"
 DEFAULT_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 SYSTEM_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 DEFAULT_IDENTITIES = ("~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ed25519")
-PROMPTS = {"keyboard-interactive": "kbdinteractiveauthentication", "password": "passwordauthentication"}
+METHODS = {
+    "publickey": "pubkeyauthentication",
+    "keyboard-interactive": "kbdinteractiveauthentication",
+    "password": "passwordauthentication",
+}
+"""Each method of a login with the option that can switch it off, in the order of ssh."""
 ReadOptions = Callable[[Hop], Options]
 
 
@@ -95,10 +100,25 @@ def _hop(
         accept_new=_first_value(options, "stricthostkeychecking") == "accept-new",
         strict=_first_value(options, "stricthostkeychecking") in ("yes", "true"),
         batch=_first_value(options, "batchmode") in ("yes", "true"),
-        prompts=tuple(method for method, key in PROMPTS.items() if _first_value(options, key) not in ("no", "false")),
+        methods=_methods(options),
+        password_tries=_password_tries(options),
         destination=address.destination or address.name,
         is_target=is_target,
     )
+
+
+def _methods(options: Options) -> tuple[str, ...]:
+    """Return the permitted methods, in the order of PreferredAuthentications."""
+    preferred = _first_value(options, "preferredauthentications")
+    names = METHODS if preferred is None else dict.fromkeys(preferred.replace(" ", "").split(","))
+    return tuple(
+        name for name in names if name in METHODS and _first_value(options, METHODS[name]) not in ("no", "false")
+    )
+
+
+def _password_tries(options: Options) -> int:
+    value = _first_value(options, "numberofpasswordprompts") or ""
+    return int(value[:4]) if value.isdecimal() else PASSWORD_TRIES
 
 
 def _user(options: Options, environment: Mapping[str, str]) -> str:

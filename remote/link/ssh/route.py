@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from remote.protocol.dataclass import dataclass
 
+PASSWORD_TRIES = 3
+
 
 @dataclass(frozen=True)
 class ResolvedHop:
@@ -11,8 +13,9 @@ class ResolvedHop:
 
     `key_name` is its name in known_hosts; `host_key` is the fingerprint that the host file pins.
     `revoked_keys` are the files of RevokedHostKeys, and `known_hosts_command` the words of KnownHostsCommand.
-    `accept_new` and `strict` are StrictHostKeyChecking `accept-new` and `yes`, `batch` is BatchMode. `prompts` are the
-    methods that PasswordAuthentication and KbdInteractiveAuthentication permit.
+    `accept_new` and `strict` are StrictHostKeyChecking `accept-new` and `yes`, `batch` is BatchMode. `methods` are the
+    permitted methods of the login, in order: PreferredAuthentications without those that PubkeyAuthentication,
+    PasswordAuthentication or KbdInteractiveAuthentication switches off. `password_tries` is NumberOfPasswordPrompts.
     `destination` is the value of --host, for hints; all hops of a route have the same value.
     """
 
@@ -33,7 +36,8 @@ class ResolvedHop:
     accept_new: bool = False
     strict: bool = False
     batch: bool = False
-    prompts: tuple[str, ...] = ("keyboard-interactive", "password")
+    methods: tuple[str, ...] = ("publickey", "keyboard-interactive", "password")
+    password_tries: int = PASSWORD_TRIES
     destination: str = ""
     is_target: bool = True
 

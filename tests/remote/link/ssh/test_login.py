@@ -142,7 +142,15 @@ def test_BI_38_a_rejected_password_and_a_missing_prompter_are_reported(
         assert "wrong" not in error.message
 
 
-@pytest.mark.parametrize("setting", ["BatchMode yes", "PasswordAuthentication no\n  KbdInteractiveAuthentication no"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "BatchMode yes",
+        "PasswordAuthentication no\n  KbdInteractiveAuthentication no",
+        "PreferredAuthentications publickey",
+        "NumberOfPasswordPrompts 0",
+    ],
+)
 def test_SE_no_password_is_asked_for_if_ssh_would_not_ask(
     start_sshd: StartSshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:

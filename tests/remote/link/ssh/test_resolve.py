@@ -14,6 +14,7 @@ from remote.link.ssh.options import parse_options
 from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import ResolvedHop, Route
 
+METHODS = ("publickey", "keyboard-interactive", "password")
 needs_ssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="no OpenSSH client on this machine")
 
 
@@ -130,21 +131,42 @@ def test_an_invalid_configuration_is_reported_with_the_message_of_ssh(home: Path
 
 @needs_ssh
 @pytest.mark.parametrize(
-    ("setting", "strict", "batch", "prompts"),
+    ("setting", "strict", "batch", "methods", "tries"),
     [
-        ("User me", False, False, ("keyboard-interactive", "password")),
-        ("StrictHostKeyChecking yes", True, False, ("keyboard-interactive", "password")),
-        ("StrictHostKeyChecking ask", False, False, ("keyboard-interactive", "password")),
-        ("BatchMode yes", False, True, ("keyboard-interactive", "password")),
-        ("PasswordAuthentication no", False, False, ("keyboard-interactive",)),
-        ("KbdInteractiveAuthentication no", False, False, ("password",)),
+        ("User me", False, False, METHODS, 3),
+        ("StrictHostKeyChecking yes", True, False, METHODS, 3),
+        ("StrictHostKeyChecking ask", False, False, METHODS, 3),
+        ("BatchMode yes", False, True, METHODS, 3),
+        ("PasswordAuthentication no", False, False, METHODS[:2], 3),
+        ("KbdInteractiveAuthentication no", False, False, (METHODS[0], METHODS[2]), 3),
+        ("PubkeyAuthentication no", False, False, METHODS[1:], 3),
+        ("PreferredAuthentications publickey", False, False, METHODS[:1], 3),
+        ("PreferredAuthentications password,hostbased,publickey", False, False, ("password", "publickey"), 3),
+        ("NumberOfPasswordPrompts 0", False, False, METHODS, 0),
+        ("NumberOfPasswordPrompts 1", False, False, METHODS, 1),
     ],
 )
 def test_SE_the_options_that_forbid_a_question_are_resolved(
-    home: Path, setting: str, strict: bool, batch: bool, prompts: tuple[str, ...]
+    home: Path, setting: str, strict: bool, batch: bool, methods: tuple[str, ...], tries: int
 ) -> None:
     hop = target(home, f"Host titan\n  {setting}\n")
-    assert (hop.strict, hop.batch, hop.prompts) == (strict, batch, prompts)
+    assert (hop.strict, hop.batch, hop.methods, hop.password_tries) == (strict, batch, methods, tries)
+
+
+@pytest.mark.parametrize(
+    ("setting", "methods", "tries"),
+    [
+        ("ChallengeResponseAuthentication no", (METHODS[0], METHODS[2]), 3),
+        ("PreferredAuthentications publickey,password", (METHODS[0], METHODS[2]), 3),
+        ("NumberOfPasswordPrompts 0", METHODS, 0),
+        ("NumberOfPasswordPrompts many", METHODS, 3),
+    ],
+)
+def test_SE_the_options_that_forbid_a_question_are_resolved_without_openssh(
+    home: Path, setting: str, methods: tuple[str, ...], tries: int
+) -> None:
+    hop = target(home, f"Host titan\n  {setting}\n", PATH=str(home))
+    assert (hop.methods, hop.password_tries) == (methods, tries)
 
 
 @needs_ssh
