@@ -11,9 +11,13 @@ from typing import Any
 from fixers.sources.yaml_nodes import Limits, Mapping, Node, YamlProblem, compose, find
 from fixers.sources.yaml_values import duplicates, plain
 from pipeline.config.overrides import Override, with_key
+from pipeline.config.shipped import shipped_configs
 from remote.errors import BadUsage
+from remote.project.real_paths import is_inside, real_path_of
+from remote.project.repository import find_repository
 from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding
+from remote.protocol.regular import open_regular
 from remote.protocol.shell import command_line, shell_command
 
 LIMITS = Limits(bytes=256 * 1024, depth=20, values=10_000)
@@ -142,11 +146,30 @@ def _read(path: Path) -> bytes:
             raise BadUsage(
                 f"{path} has {status.st_size} bytes; the limit for a config is {LIMITS.bytes}", where=str(path)
             )
-        return path.read_bytes()
+        with open_regular(path, follow=True) as file:
+            _require_own_file(path, real_path_of(file))
+            return file.read(LIMITS.bytes + 1)
     except FileNotFoundError:
         raise BadUsage(f"there is no config {path}", where=str(path), hint="pipeline configs") from None
     except PermissionError:
         raise BadUsage(f"{path} cannot be read: permission denied", where=str(path)) from None
+
+
+def _require_own_file(path: Path, real: str) -> None:
+    """Refuse a config that is a link out of its project, because errors and reports show its content.
+
+    The project is the git work tree and the parent of configs/. A linked folder is permitted, and so are halfstep's own
+    files, which an installer may have linked.
+    """
+    folder, shipped = path.parent.resolve(), shipped_configs()
+    if is_inside(real, [folder]) or path.parent in (shipped, shipped / "hosts"):
+        return
+    places = [above.parent for above in (folder, folder.parent) if above.name == "configs"]
+    repository = find_repository(folder)
+    places += [repository.work_tree.resolve()] if repository is not None else []
+    if places and not is_inside(real, places):
+        message = f"{path} is a link to {real}, outside of the project: configs are not read through such links"
+        raise BadUsage(message, where=str(path), hint="replace the link with a copy of the file")
 
 
 def shown_value(value: Any) -> str:
