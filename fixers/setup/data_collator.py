@@ -43,7 +43,7 @@ from remote.host import read_answer
 from remote.protocol.collator import CollatorFacts, Copy
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.shell import shell_command
+from remote.protocol.shell import is_plain, shell_command
 
 name = "data-collator"
 safety = "safe"
@@ -127,7 +127,7 @@ def _absent(wanted: str, paths: Sequence[str], key: str = "path") -> Finding:
         p for p in paths if posixpath.basename(p) == posixpath.basename(wanted)
     ]
     setting = f"fixers.data-collator.{key}"
-    hint = f"set {setting} to {near[0]}" if near else f"correct {setting}"
+    hint = f"set {setting} to {near[0]}" if near and is_plain(near[0]) else f"correct {setting}"
     message = f"{setting} names {wanted}, which the project does not have"
     return error(name, message, wanted, hint, exit_code=ExitCode.USAGE)
 

@@ -12,6 +12,7 @@ from typing import Any
 from fixers.frame.site import Tree
 from fixers.sources.toml_text import parse_toml
 from remote.protocol.dataclass import dataclass
+from remote.protocol.shell import is_plain
 
 REQUIREMENTS = "requirements.txt"
 PYPROJECT = "pyproject.toml"
@@ -49,7 +50,7 @@ def read_packages(tree: Tree, settings: Mapping[str, Any]) -> ProjectPackages:
         names = [str(name) for name in wanted] if isinstance(wanted, list | tuple) else [str(wanted)]
     for name in names:
         if name not in paths:
-            near = difflib.get_close_matches(name, paths, n=1, cutoff=0.6)
+            near = difflib.get_close_matches(name, filter(is_plain, paths), n=1, cutoff=0.6)
             hint = f"requirements: {near[0]}" if near else "list only project files that are sent to the host"
             raise NoPackages(f"the project has no file {name}", "fixers.environment.requirements", hint)
     files = tuple(name for name in names if not name.endswith(".toml"))

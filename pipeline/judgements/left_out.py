@@ -12,6 +12,7 @@ from pipeline.judgements.path_uses import PathUse
 from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
+from remote.protocol.shell import is_plain
 
 OUTPUT = re.compile(
     r"(?:^|[/_.-])(?:out|outputs?|results?|logs?|logging|runs?|exps?|experiments?|checkpoints?|ckpts?|saved?|cache\w*"
@@ -72,7 +73,10 @@ def _finding(use: PathUse, project: LeftOut) -> Finding:
     code = ExitCode.ENVIRONMENT if use.certain else ExitCode.OK
     reads = ", and the command reads it" if use.certain else ""
     message = f"{use.path} is not sent, because .gitignore or .pipelineignore excludes it{reads}"
-    hint = f"write the line !/{_excluded_part(use.path, project)} into .pipelineignore"
+    part = _excluded_part(use.path, project)
+    hint = f"write the line !/{part} into .pipelineignore"
+    if not is_plain(part):  # the line would need escapes, and a shell could run a part of a name that is pasted
+        hint = "write a line that begins with !/ and matches this path into .pipelineignore"
     if not use.model:
         hint += "; or data: {path: ...} in the config, read from $HALFSTEP_DATA_DIR"
     return Finding(CHECK, severity, message, use.where, hint, code)
