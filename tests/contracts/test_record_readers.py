@@ -39,6 +39,7 @@ UNSIGNED = {
 NOT_RECORDS = {
     "fixers.frame.disk_tree": "the project's code",
     "fixers.setup.laptop_hub": "the user's download cache of huggingface_hub",
+    "pipeline.config.document": "the project's configs",
     "pipeline.records.consents": "the user's configuration folder",
     "pipeline.records.signed": "the functions that the readers above call",
     "pipeline.verbs.configs": "the project's configs",
