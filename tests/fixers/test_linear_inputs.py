@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from fixers.code.attention_to_sdpa import IN_COMMAND
+from fixers.plans.reached import PICKS, Reach
 from fixers.sources.dockerfile import scan_dockerfile
 from fixers.sources.makefile import scan_makefile
 from fixers.sources.notebook import LINE_MAGIC
@@ -41,6 +42,21 @@ def doubled_options(size: int) -> object:
 
 def test_a_dictionary_that_others_contain_twice_is_read_once() -> None:
     assert len(doubled_options(60_000)) == 1
+
+
+def picks(text: bytes) -> bool:
+    """Return whether the module may pick a function of another module by its name."""
+    return Reach(lambda path: text, frozenset)._picks_by_name("a.py")
+
+
+def test_a_module_is_taken_for_one_that_picks_functions_by_name_if_it_imports_the_object() -> None:
+    assert picks(b"import data\ngetattr(data, name)\n") and not picks(b"getattr(self, name)\n")
+
+
+def test_SE_a_module_with_many_objects_of_getattr_is_not_searched_for_each_of_them() -> None:
+    text = b"".join(b"getattr(m%d, x)\n" % number for number in range(4000))
+    once = cpu_s(lambda: PICKS.findall(text))
+    assert cpu_s(lambda: picks(text)) < 20 * once + 0.1
 
 
 READERS: dict[str, Callable[[int], object]] = {

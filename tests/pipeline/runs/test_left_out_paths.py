@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -114,3 +115,20 @@ def test_a_fallback_for_the_data_folder_is_no_laptop_path_once_data_are_configur
     (tmp_path / "sets/x").touch()
     assert len(found(host, view(tmp_path / "project", f"open({form})\n"))) == 1
     assert found(host, view(tmp_path / "project", f"open({form})\n", overrides=("data.path=../sets",))) == []
+
+
+def test_SE_an_excluded_folder_is_listed_once_however_often_a_script_names_it(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each listing of a folder of many files takes long."""
+    walk, listed = os.walk, list[str]()
+
+    def counted(top: str | Path, *args: object, **more: bool) -> object:
+        listed.append(str(top))
+        return walk(top, *args, **more)  # type: ignore[arg-type]
+
+    root = tmp_path / "project"
+    seen = view(root, f"names = {['sets/a.wav', 'temp/data/bank'] * 200}\n")
+    monkeypatch.setattr(os, "walk", counted)
+    assert found(host, seen) != []
+    assert listed.count(str(root / "temp/data/bank")) == 1
