@@ -144,6 +144,11 @@ class RunLayout:
         return f"{self.tensorboard}/{GPU_EVENTS}"
 
     @property
+    def sent_checkpoints(self) -> str:
+        """The trainer checkpoints that were sent with the project. See checkpoints.found."""
+        return f"{self.root}/sent-checkpoints.json"
+
+    @property
     def checkpoints(self) -> str:
         return f"{self.root}/checkpoints"
 

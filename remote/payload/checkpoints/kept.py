@@ -6,7 +6,8 @@ import os
 import shutil
 
 from remote.payload.checkpoints.files import MANIFEST, list_names, step_of
-from remote.payload.checkpoints.published import KEPT, remember_verdict
+from remote.payload.checkpoints.found import KEPT
+from remote.payload.checkpoints.published import remember_verdict
 from remote.protocol.parts import PART
 
 

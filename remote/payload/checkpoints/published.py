@@ -20,6 +20,7 @@ from remote.payload.checkpoints.files import (
     read_step,
     step_of,
 )
+from remote.payload.checkpoints.found import KEPT, find_checkpoints
 from remote.payload.files.atomic import sync_folder
 from remote.payload.files.records import read_record, write_record
 from remote.protocol.dataclass import dataclass, field
@@ -28,11 +29,7 @@ from remote.protocol.jobs import Checkpoint
 VERSION = 1
 TRASH = ".trash-"
 BROKEN = "broken-"
-KEPT = "kept"
-EARLIER_CODE = "code-before-job-"
 CHUNK = 4 * 2**20
-SKIPPED_FOLDERS = ("node_modules", "site-packages", "__pycache__")
-SEARCH_DEPTH = 5
 
 
 @dataclass(frozen=True)
@@ -161,22 +158,6 @@ def signature(folder: str, names: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(rows).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def find_checkpoints(run_root: str) -> List[str]:
-    """Return every checkpoint-N folder of the run, newest step first.
-
-    For equal steps, checkpoints/ and code/ come first.
-    """
-    try:
-        earlier = sorted(name for name in os.listdir(run_root) if name.startswith(EARLIER_CODE))
-    except OSError:
-        return []
-    folders: List[str] = []
-    for parent in ("checkpoints", "code", *earlier, KEPT):
-        _search(os.path.join(run_root, parent), 0, folders)
-    # The sort is stable, so checkpoints of the same step keep the order of their parent folders.
-    return sorted(folders, key=step_of, reverse=True)
-
-
 def unpublished(run_root: str) -> List[str]:
     """Return the checkpoints that have a trainer state but no manifest.
 
@@ -187,21 +168,6 @@ def unpublished(run_root: str) -> List[str]:
         for folder in find_checkpoints(run_root)
         if os.path.exists(os.path.join(folder, STATE)) and not os.path.exists(os.path.join(folder, MANIFEST))
     ]
-
-
-def _search(folder: str, depth: int, folders: List[str]) -> None:
-    try:
-        entries = list(os.scandir(folder))
-    except OSError:
-        return
-    for entry in entries:
-        # Links are skipped, because a linked folder of the tree is shared with other runs.
-        if not entry.is_dir(follow_symlinks=False) or entry.name.startswith(".") or entry.name in SKIPPED_FOLDERS:
-            continue
-        if step_of(entry.name) >= 0:
-            folders.append(entry.path)
-        elif depth < SEARCH_DEPTH and not os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
-            _search(entry.path, depth + 1, folders)
 
 
 def survey_checkpoints(run_root: str, *, digests: bool) -> List[Checkpoint]:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Dict, List, Tuple
 
 from remote.payload.checkpoints.adapter import ADAPTER_WEIGHTS, adapter_folder
 from remote.payload.checkpoints.files import MANIFEST, STATE, VERDICT
-from remote.payload.checkpoints.published import find_checkpoints
+from remote.payload.checkpoints.found import find_checkpoints
 from remote.payload.output.job_folder import run_root
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import secrets
 import signal
 import time
 from typing import Any, Dict, Iterable, List, Tuple
 
-from remote.payload.checkpoints.published import EARLIER_CODE
+from remote.payload.checkpoints.found import EARLIER_CODE, record_sent
 from remote.payload.files.lock import Held, Lock, take_lock
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs import slurm, state
@@ -156,7 +157,8 @@ def _prepare(call: Call, run: RunLayout, request: StartRequest) -> None:
     else:
         large = call.path(ProjectLayout(request.project).large)
         shared = SharedFiles(large, spec.run, lambda other: _has_ended(run_layout(call, request.project, other)))
-        materialise(call.workdir, request.project, run.code, shared)
+        record = functools.partial(record_sent, run.root)
+        materialise(call.workdir, request.project, run.code, shared, before_rename=record)
     job = run.job(spec.number)
     with contextlib.suppress(FileExistsError):
         os.mkdir(job.root)

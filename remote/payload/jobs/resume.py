@@ -7,8 +7,8 @@ import os
 from typing import Any, Dict, List
 
 from remote.payload.checkpoints.files import BrokenCheckpoint, step_of
+from remote.payload.checkpoints.found import find_checkpoints
 from remote.payload.checkpoints.published import (
-    find_checkpoints,
     publish,
     remember_verdict,
     set_aside,

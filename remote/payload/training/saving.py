@@ -14,7 +14,8 @@ import torch
 from transformers import TrainerCallback
 
 from remote.payload.checkpoints.files import STATE, BrokenCheckpoint, step_of
-from remote.payload.checkpoints.published import find_checkpoints, publish, rotate, verify
+from remote.payload.checkpoints.found import find_checkpoints
+from remote.payload.checkpoints.published import publish, rotate, verify
 from remote.payload.files.atomic import sync_folder, write_atomic
 from remote.payload.training.failure import TrainingFailed
 from remote.payload.training.process_group import on_several_hosts

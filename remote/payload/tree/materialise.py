@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from typing import Dict, Optional, Set
+from typing import Callable, Dict, Optional, Set
 
 from remote.payload.tree.commit import known_manifest
 from remote.payload.tree.lock import locked_project
@@ -18,11 +18,19 @@ WAIT_S = 60.0
 NOT_LINKED = {"__pycache__"}
 
 
-def materialise(workdir: str, project_key: str, target: str, shared: Optional[SharedFiles] = None) -> None:
+def materialise(
+    workdir: str,
+    project_key: str,
+    target: str,
+    shared: Optional[SharedFiles] = None,
+    *,
+    before_rename: Callable[[str], None] = lambda part: None,
+) -> None:
     """Copy the project's files to `target`, and link everything else in the tree (venv/, data/).
 
     `target` appears atomically, and no sync changes the tree while it is copied. If `shared` is given, large files
-    become hard links to shared copies, where that is safe. Raises Refusal `busy` if another process keeps the project's
+    become hard links to shared copies, where that is safe. `before_rename` is called with the folder of the complete
+    copy before it is renamed to `target`. Raises Refusal `busy` if another process keeps the project's
     lock.
     """
     project = Project(workdir, ProjectLayout(project_key))
@@ -33,6 +41,7 @@ def materialise(workdir: str, project_key: str, target: str, shared: Optional[Sh
         manifest = known_manifest(project)
         _copy_tracked(project.tree, manifest, part, shared)
         link_untracked(project.tree, manifest, part)
+    before_rename(part)
     os.rename(part, target)
 
 

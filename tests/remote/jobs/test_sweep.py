@@ -17,7 +17,7 @@ import pytest
 
 from remote.link.bundle import payload_bundle
 from remote.operations.jobs import stop_job
-from remote.payload.checkpoints import published
+from remote.payload.checkpoints import found, published
 from remote.payload.checkpoints.files import BrokenCheckpoint
 from remote.payload.processes.private_folder import secret_folder
 from remote.protocol.job_requests import StartRequest
@@ -206,7 +206,7 @@ def test_FI_54_a_save_killed_at_any_change_is_resumed_from_the_one_before(tmp_pa
                 published.publish(folder)
             except BrokenCheckpoint:
                 pass
-        for folder in published.find_checkpoints(str(run)):
+        for folder in found.find_checkpoints(str(run)):
             if published.verify(folder):
                 assert "broken-checkpoint-10" in published.set_aside(folder), kill_point
         assert published.newest_verified(str(run)) is not None, kill_point
