@@ -49,7 +49,7 @@ FIXERS: dict[str, FixerEntry] = {
     "trainer-arguments": FixerEntry("code", 7),
     "trainer-resume": FixerEntry("code", 1),
     "bf16-probe": FixerEntry("code", 4),
-    "bf16-to-fp16": FixerEntry("code", 29),
+    "bf16-to-fp16": FixerEntry("code", 30),
     "mixed-precision-config": FixerEntry("settings", 15),
     "launch-flags": FixerEntry("settings", 12),
     "attention-to-sdpa": FixerEntry("code", 16),
@@ -59,7 +59,7 @@ FIXERS: dict[str, FixerEntry] = {
     "label-padding": FixerEntry("code", 8),
     "scaler-gate": FixerEntry("code", 10),
     "loss-fp32": FixerEntry("code", 7),
-    "trainable-fp32": FixerEntry("code", 15),
+    "trainable-fp32": FixerEntry("code", 16),
     "environment": FixerEntry(
         "setup",
         5,

@@ -65,6 +65,7 @@ class CodeFacts:
     `uncalled` and `only_inference`: `path:name` of functions that nothing calls, or that only inference scripts call.
     `unused_defaults`: those of which only defaults would change on which no call relies, and options (`path:--name`)
     that every command passes.
+    `untaken`: `path:function?argument` and `path:?option` that select branches, and that nothing passes.
     `trl_scripts`: scripts that parse arguments of TRL.
     `bf16_on` and `bf16_off`: the bfloat16 switches that settings, commands and defaults turn on or off.
     `bf16_passed`: the bfloat16 options that commands pass, and those that documents and messages name.
@@ -90,6 +91,7 @@ class CodeFacts:
     uncalled: tuple[str, ...] = ()
     only_inference: tuple[str, ...] = ()
     unused_defaults: tuple[str, ...] = ()
+    untaken: tuple[str, ...] = ()
     twins: tuple[str, ...] = ()
     trl_scripts: tuple[str, ...] = ()
     flash_defaults: tuple[str, ...] = ()

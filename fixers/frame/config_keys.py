@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 
 from fixers.sources.lines import lines_with
@@ -17,6 +18,8 @@ ATTRIBUTE_OF_KEYS = re.compile(rb"\b((?:\w+\.)+)" + KEY + rb"\b" + UNASSIGNED)
 OWNER = rb"([\w.]+(?:\[[\"']\w+[\"']\])*)"
 READ = re.compile(OWNER + rb"(?:\.(?:get|pop)\(\s*[\"']|\[\s*[\"']|\.)(\w*(?:bf16|fp16)\w*)\b" + UNASSIGNED)
 READ_BY_GETATTR = re.compile(rb"\b[gh][es]tattr\(\s*" + OWNER + rb"\s*,\s*[\"'](\w*(?:bf16|fp16)\w*)[\"']")
+COPIED = re.compile(rb"\b(self)\.(\w*bf16\w*)[ ]*=[ ]*(?:\w+\.)+\2\b")
+"""Matches `self.bf16 = config.bf16`: what reads the copy reads the config."""
 PARSED = re.compile(rb"ArgumentParser|TrlParser|TrainingArguments|Trainer\b")
 OF_A_CONFIG = re.compile(rb"\b(?:\w*_)?(?:cfg|conf|config|hparams|hps?|opts?)\.")
 OF_ARGUMENTS = re.compile(rb"\b(?:args?|ns|namespace)\.")
@@ -49,11 +52,13 @@ def keys_of(source: bytes) -> Keys:
 
 
 def _paired(keys: set[bytes], lines: bytes) -> set[bytes]:
-    owners: dict[bytes, set[bytes]] = {}
+    owners: defaultdict[bytes, set[bytes]] = defaultdict(set)
     for pattern in (READ, READ_BY_GETATTR):
         for owner, name in pattern.findall(lines):
-            owners.setdefault(name, set()).add(owner)
-    return {key for key in keys if owners.get(key) and owners[key] <= owners.get(_counterpart(key), set())}
+            owners[name].add(owner)
+    for owner, name in COPIED.findall(lines):
+        owners[name].discard(owner)
+    return {key for key in keys if owners[key] and owners[key] <= owners[_counterpart(key)]}
 
 
 def _counterpart(key: bytes) -> bytes:

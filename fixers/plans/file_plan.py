@@ -13,6 +13,7 @@ from fixers.frame.source_fixer import Rewrite, SourceFixer
 from fixers.frame.target import Target
 from fixers.plans.inference_code import FIXERS, ONLY_INFERENCE
 from fixers.plans.uncalled import NOT_CALLED, without_functions
+from fixers.plans.untaken_branches import without_branches
 from fixers.registry import version_of
 from fixers.sources.languages import Unchecked, parse_again
 from fixers.sources.lines import holds_any
@@ -150,6 +151,7 @@ def _rewrite(fixer: SourceFixer, source: Source, target: Target) -> tuple[Rewrit
     try:
         facts = target.code_facts
         rewrite = without_functions(fixer.rewrite(source, target), source, facts.uncalled, NOT_CALLED)
+        rewrite = without_branches(rewrite, source, facts.untaken)
         if fixer.name in FIXERS:
             rewrite = without_functions(rewrite, source, facts.only_inference, ONLY_INFERENCE)
             rewrite = without_functions(rewrite, source, facts.unused_defaults, UNUSED_DEFAULT)

@@ -193,9 +193,21 @@ def _calls(text: bytes, name: str) -> Iterator[ast.Call]:
 def passes(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
     """Return True if the call passes the argument."""
     positional = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    if _is_bound(call, function, positional[:1]):
+        positional = positional[1:]
     at = positional.index(name) if name in positional else len(call.args)
     given = [each for each in call.args if not isinstance(each, ast.Starred)]
     return len(given) > at or any(each.arg == name for each in call.keywords)
+
+
+def _is_bound(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, first: Sequence[str]) -> bool:
+    """Return True if Python passes the first argument: for a method of an object, and for a constructor."""
+    if first not in (["self"], ["cls"]):
+        return False
+    match call.func:
+        case ast.Attribute(value=owner, attr=called) if called == function.name:
+            return first == ["cls"] or not getattr(owner, "attr", getattr(owner, "id", ""))[:1].isupper()
+    return function.name == "__init__"
 
 
 def _only_adds(old: ast.AST, new: ast.AST) -> bool:

@@ -32,6 +32,7 @@ from fixers.plans.proved import owners_of, prove
 from fixers.plans.settled_switches import without_settled_switches
 from fixers.plans.shared_casts import with_scripts
 from fixers.plans.uncalled import NOT_CALLED, find_uncalled
+from fixers.plans.untaken_branches import UNTAKEN, find_untaken, may_be_untaken
 from fixers.plans.unused_defaults import find_unused_defaults
 from fixers.plans.without_gc import without_gc
 from fixers.registry import OFF, setup_fixers, source_fixers
@@ -108,10 +109,11 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Se
     `found`: all modules of the project.
     """
     precise = {fixer.name for fixer in fixers if fixer.name in OF_PRECISION}
+    modules = [each for each in found if not is_outside(each, target)]
+    plan, target = _without_untaken(site, fixers, target, modules, plan)
     changes = _files(_of_fixers(plan, precise))
     if not changes:
         return plan
-    modules = [each for each in found if not is_outside(each, target)]
     uncalled = find_uncalled(changes, site.tree, modules)
     target = replace(target, code_facts=replace(target.code_facts, uncalled=uncalled))
     plan = plan_again(site.tree, uncalled, NOT_CALLED, _applicable(fixers, target), target, plan)
@@ -148,6 +150,18 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Se
 
     plan = with_scripts(plan, scripts, owners, plan_script)
     return replace(plan, changes=tuple(sorted(plan.changes, key=_path)))
+
+
+def _without_untaken(
+    site: Site, fixers: Sequence[SourceFixer], target: Target, modules: Sequence[Module], plan: Plan
+) -> tuple[Plan, Target]:
+    """Return the plan without changes of branches that no training takes, and the target with these branches."""
+    if not may_be_untaken(_files(plan)):
+        return plan, target
+    owners = owners_of(plan, modules, target, site.tree)
+    untaken = find_untaken(_files(plan), owners, target.code_facts.traits.launched)
+    target = replace(target, code_facts=replace(target.code_facts, untaken=untaken))
+    return plan_again(site.tree, untaken, UNTAKEN, _applicable(fixers, target), target, plan), target
 
 
 def _of_fixers(plan: Plan, names: set[str]) -> Plan:

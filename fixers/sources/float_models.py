@@ -11,17 +11,14 @@ from dataclasses import replace
 from fixers.sources.adapters import loads_adapter
 from fixers.sources.expressions import tail_of, values_of, written
 from fixers.sources.later_casts import is_trained
+from fixers.sources.model_names import KEEPS, NAMES_MODULE, may_refer_to
 from fixers.sources.names import FUNCTIONS, Scope
 from fixers.sources.python import PythonSource
 from remote.protocol.dataclass import dataclass
 
-KEEPS = frozenset({"to", "cuda", "cpu", "train", "eval", "requires_grad_", "compile", "get_peft_model", "DDP", "apply"})
 WRAPS_OR_UNWRAPS = {"DistributedDataParallel", "prepare_model", "unwrap_model", "extract_model_from_parallel"}
 MAY_BE_HALF = re.compile(rb"set_default_|assign=|autocast_adapter_dtype")
 CASTS = frozenset({"half", "bfloat16", "type"})
-NAMES_MODULE = re.compile(
-    r"(?!(?:d|n|num|dim|max|min|size)_)(?:\w+_)?(?:model|net|module|m|layer|encoder|decoder|transformer)s?$"
-)
 CLASS = re.compile(r"_*[A-Z]\w*$")
 BUILDS = re.compile(r"init_\w+|build\w*|create\w*|from_scratch")
 DERIVES = frozenset({"from_unet", "from_transformer"})
@@ -108,32 +105,6 @@ def is_cast_anywhere(source: PythonSource, owner: str) -> bool:
             continue
         if may_refer_to(source, call.func.value, owner) and is_trained(source, call):
             return True
-    return False
-
-
-def may_refer_to(source: PythonSource, node: ast.expr, owner: str) -> bool:
-    """Return True for the model, an object that contains it, or an argument or loop variable named like a module."""
-    name = written(source, node)
-    if not name:
-        if not isinstance(node, ast.Call) or tail_of(node) == "deepcopy":
-            return False
-        return any(may_refer_to(source, each, owner) for each in _holders(node))
-    if name == owner or owner.startswith(f"{name}.") or name.startswith(f"{owner}."):
-        return True
-    return NAMES_MODULE.fullmatch(name) is not None and _is_passed(source, node, name)
-
-
-def _holders(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *([call.func.value] if isinstance(call.func, ast.Attribute) else [])]
-
-
-def _is_passed(source: PythonSource, node: ast.expr, name: str) -> bool:
-    """Return True if the name is an argument of the enclosing function, or a variable of an enclosing loop."""
-    for above in source.names.ancestors(node):
-        if isinstance(above, ast.For) and name in {getattr(each, "id", "") for each in ast.walk(above.target)}:
-            return True
-        if isinstance(above, (*FUNCTIONS, ast.Lambda)):
-            return any(each.arg == name for each in ast.walk(above.args) if isinstance(each, ast.arg))
     return False
 
 

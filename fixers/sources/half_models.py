@@ -12,17 +12,15 @@ from fixers.sources.expressions import is_path, tail_of, written
 from fixers.sources.float_models import (
     CASTS,
     FULL,
-    KEEPS,
     MAY_BE_HALF,
-    NAMES_MODULE,
     WRAPS_OR_UNWRAPS,
     is_argument,
     is_cast_anywhere,
     may_be_dtype,
-    may_refer_to,
     preserves_model,
     scope_of,
 )
+from fixers.sources.model_names import KEEPS, NAMES_MODULE, may_refer_to
 from fixers.sources.names import FUNCTIONS
 from fixers.sources.python import PythonSource
 from fixers.sources.training_setup import HALVES

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from fixers.code.bf16_forms.flags import COUNTERPARTS, key_renamer, set_value
+from fixers.code.bf16_forms.flag_values import set_value
+from fixers.code.bf16_forms.flags import COUNTERPARTS, key_renamer
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.settings.precision_words import LIKE_BF16, fp16_name

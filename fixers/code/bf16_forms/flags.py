@@ -6,7 +6,8 @@ import ast
 import re
 from collections.abc import Callable
 
-from fixers.code.bf16_forms.chosen_branches import in_selected_branch
+from fixers.code.bf16_forms.deepspeed_blocks import flip_block
+from fixers.code.bf16_forms.flag_values import OFF, is_of_branch, operand, set_value
 from fixers.code.draft import Draft
 from fixers.frame.code_traits import ON_BY_DEFAULT
 from fixers.frame.source_fixer import NO_BFLOAT16
@@ -16,7 +17,7 @@ from fixers.sources.expressions import tail_of
 from fixers.sources.gates import CAPABLE, NAMES_BF16, is_gated, tests_card
 from fixers.sources.imports import name_of
 from fixers.sources.python import PythonSource
-from fixers.sources.readers.comparisons import test_of, without_bool
+from fixers.sources.readers.comparisons import without_bool
 from fixers.sources.readers.consumers import Consumers
 from fixers.sources.readers.displays import is_table_of_dtypes
 from fixers.sources.readers.reader import Fields
@@ -26,11 +27,7 @@ COUNTERPARTS = {"bf16": "fp16", "bf16_full_eval": "fp16_full_eval"}
 FLAGS_EDITED = frozenset({*COUNTERPARTS, "tf32"})
 TAKES_FLAGS = re.compile(r".*(?:Arguments|Args|Config|Trainer|Settings|Plugin)$|dict$|update$|replace$")
 LIBRARIES = ("transformers.", "trl.", "accelerate.", "peft.", "optimum.")
-DEEPSPEED_FP16 = (
-    '{{"enabled": {enabled}, "loss_scale": 0, "initial_scale_power": 16, "hysteresis": 2, "min_loss_scale": 1}}'
-)
 BELOW = CAPABLE.replace(">=", "<")
-OFF = (False, None)
 HALF_DTYPES = ("torch.bfloat16", "torch.float16", "torch.half")
 SWITCHED_ON = (True, "auto", "True", "true")
 
@@ -102,7 +99,7 @@ def _add_counterpart(draft: Draft, call: ast.Call, flags: Flags) -> None:
         if keyword.arg == "bf16":
             test = draft.source.segment(given.value)
             below = test.replace(CAPABLE, BELOW) if test.endswith(CAPABLE) and test.count(" and ") == 1 else None
-            written = below or f"{torch}.cuda.is_available() and not {_operand(draft, given.value)}"
+            written = below or f"{torch}.cuda.is_available() and not {operand(draft.source, given.value)}"
             draft.edits.append(draft.source.insert_argument_before(keyword, f"fp16={written}", NO_BFLOAT16))
 
 
@@ -165,7 +162,7 @@ def _flip(draft: Draft, flags: Flags, flag: str, counterpart: str, *, variables:
     constant = constant_of(given.value)
     if constant not in SWITCHED_ON and not variables:
         return
-    if _is_of_branch(draft.source, given.value):
+    if is_of_branch(draft.source, given.value):
         return
     other = flags.get(counterpart)
     if isinstance(without_bool(given.value), ast.Compare) and NAMES_BF16.search(draft.source.segment(given.value)):
@@ -183,23 +180,8 @@ def _flip(draft: Draft, flags: Flags, flag: str, counterpart: str, *, variables:
         set_value(draft, other.value, "True")
         set_value(draft, given.value, "False")
     elif not tests_card(draft.source, other.value):
-        set_value(draft, other.value, f"{_operand(draft, other.value)} or {_operand(draft, given.value)}")
+        set_value(draft, other.value, f"{operand(draft.source, other.value)} or {operand(draft.source, given.value)}")
         set_value(draft, given.value, "False")
-
-
-def _is_of_branch(source: PythonSource, node: ast.expr) -> bool:
-    """Return True if a test of the card, or an option with a branch for float16, selects the code around the node."""
-    return is_gated(source, node) or in_selected_branch(source, node)
-
-
-def _operand(draft: Draft, value: ast.expr) -> str:
-    written = draft.source.segment(value)
-    return written if isinstance(value, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else f"({written})"
-
-
-def set_value(draft: Draft, value: ast.expr, written: str) -> None:
-    """Replace the value of a flag."""
-    draft.edits.append(draft.source.replace_node(value, written, NO_BFLOAT16))
 
 
 def _turn_off_tf32(draft: Draft, flags: Flags) -> None:
@@ -223,7 +205,7 @@ def _judge_dict(draft: Draft, node: ast.Dict) -> None:
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             flags[key.value] = Flag(value, key_renamer(draft, key))
     if isinstance(block := flags.get("bf16"), Flag) and isinstance(block.value, ast.Dict):
-        _flip_deepspeed(draft, flags, block.value)
+        flip_block(draft, block.value, block.rename, flags["fp16"].value if "fp16" in flags else None)
         return
     for flag, counterpart in COUNTERPARTS.items():
         _flip(draft, flags, flag, counterpart, variables=False)
@@ -236,37 +218,6 @@ def key_renamer(draft: Draft, key: ast.Constant) -> Callable[[str], None]:
     return lambda name: draft.edits.append(
         draft.source.replace_node(key, written.replace(str(key.value), name), NO_BFLOAT16)
     )
-
-
-def _flip_deepspeed(draft: Draft, flags: Flags, block: ast.Dict) -> None:
-    """Turn DeepSpeed's `"bf16": {"enabled": ...}` into its fp16 block, with a dynamic loss scale."""
-    enabled = _item(block, "enabled")
-    if constant_of(enabled) in OFF or enabled is None or _is_of_branch(draft.source, block):
-        return
-    other = flags.get("fp16")
-    if other is None:
-        flags["bf16"].rename("fp16")
-        set_value(draft, block, DEEPSPEED_FP16.format(enabled=draft.source.segment(enabled)))
-        return
-    on = _item(other.value, "enabled") if isinstance(other.value, ast.Dict) else None
-    if isinstance(on, ast.UnaryOp) and draft.source.segment(on.operand) == draft.source.segment(enabled):
-        return
-    if _both_follow_an_option(draft.source, enabled, on):
-        return
-    if on is None:
-        draft.warn(block, "DeepSpeed's bf16 block is enabled; enable the fp16 block instead, which other code defines")
-        return
-    if constant_of(on) in OFF:
-        set_value(draft, on, draft.source.segment(enabled))
-    if constant_of(enabled) != "auto" or constant_of(on) != "auto":
-        set_value(draft, enabled, "False")
-
-
-def _both_follow_an_option(source: PythonSource, enabled: ast.expr, on: ast.expr | None) -> bool:
-    """Return True if one option selects bfloat16 and float16: `dtype == "bf16"` beside `dtype == "fp16"`."""
-    tests = [test_of(source, each) for each in (enabled, on) if each is not None]
-    subjects = {source.segment(each.subject) for each in tests if each is not None}
-    return len(tests) == 2 and None not in tests and len(subjects) == 1
 
 
 def _item(node: ast.Dict, name: str) -> ast.expr | None:

@@ -118,3 +118,56 @@ def test_an_assertion_in_the_other_branch_of_a_condition_does_not_restrict_all_p
     plan = planned(tmp_path / "always", {**files, "options.py": always})
     assert "speech.yaml" not in changed(plan)
     assert "accepts only bfloat16" in warned(plan)
+
+
+BLOCKS = """def engine(config, use_fp16, use_bf16):
+{choice}
+    return {{"fp16": {{"enabled": use_fp16}}, "bf16": {{"enabled": use_bf16}}}}
+"""
+OF_AN_OPTION = {
+    "branches": """    if config.precision == "fp16":
+        use_fp16 = True
+        use_bf16 = False
+    elif config.precision == "bf16":
+        use_fp16 = False
+        use_bf16 = True
+""",
+    "comparisons": """    use_fp16 = config.precision == "fp16"
+    use_bf16 = config.precision == "bf16"
+""",
+}
+
+
+@pytest.mark.parametrize("choice", OF_AN_OPTION.values(), ids=OF_AN_OPTION)
+def test_blocks_of_deepspeed_stay_if_variables_of_one_option_enable_them(choice: str) -> None:
+    assert _planned(BLOCKS.format(choice=choice)).change is None
+
+
+def test_the_float16_block_of_deepspeed_is_enabled_if_either_variable_is_true() -> None:
+    after = _planned(BLOCKS.format(choice="")).change
+    assert after is not None
+    assert '{"fp16": {"enabled": use_fp16 or use_bf16}, "bf16": {"enabled": False}}' in after.after.decode()
+
+
+COPIED = """class Net:
+    def __init__(self, config):
+        self.bf16 = config.bf16
+        self.cache = torch.float
+        if self.bf16:
+            self.cache = torch.bfloat16
+        elif {other}:
+            self.cache = torch.float16
+        if config.bf16:
+            self.body.bfloat16()
+        if config.fp16:
+            self.body.half()
+"""
+
+
+def test_a_branch_of_an_option_that_the_object_copies_stays() -> None:
+    assert _planned("import torch\n\n\n" + COPIED.format(other="config.fp16")).change is None
+
+
+def test_a_branch_of_an_option_is_changed_if_only_the_object_has_a_float16_switch() -> None:
+    text = COPIED.format(other="self.narrow").replace("config.fp16", "config.narrow")
+    assert _planned("import torch\n\n\n" + text).change is not None

@@ -37,6 +37,8 @@ STAYS = {
     "loaded by an older transformers, by another import": "from transformers import AdamW as Adam\n\n"
     + OLD_LOAD
     + TAKES,
+    "activations of a part that are cast": "def step(model, x):\n"
+    "    return model.backbone(x, mask=None).to(x.dtype)\n\n\nmodel = Vits(config)\n" + TAKES,
     "built by its class": "model = Vits(config, tokenizer)\n" + TAKES,
     "built by a class in capitals": "model = GAN(config)\n" + TAKES,
     "built by a method of its class": "model = Vits.init_from_config(config)\n" + TAKES,

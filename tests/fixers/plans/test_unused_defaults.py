@@ -71,3 +71,33 @@ def test_a_default_stays_beside_a_changed_function(tmp_path: Path) -> None:
     after = changed(planned(tmp_path, code))["build.py"]
     assert "dtype=torch.bfloat16" in after
     assert "batch.to(torch.float16)" in after
+
+
+METHOD = """import torch
+
+
+class Table:
+    def fill(self, size, device="cuda", dtype=torch.bfloat16):
+        return torch.zeros(size, device=device, dtype=dtype)
+
+    def rows(self, x):
+        return {call}
+
+
+def make(size):
+    return torch.nn.Sequential(torch.nn.Linear(size, size), Table().rows(size))
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "is_left"),
+    [
+        ("self.fill(3, x.device, x.dtype)", True),
+        ("Table.fill(self, 3, x.device, x.dtype)", True),
+        ("self.fill(3, x.device)", False),
+        ("Table.fill(self, 3, x.device)", False),
+    ],
+)
+def test_the_object_of_a_method_counts_as_an_argument_only_if_it_is_passed(tmp_path: Path, call: str, is_left: bool):
+    code = files("make", "make(2)") | {"build.py": METHOD.format(call=call)}
+    assert ("build.py" not in changed(planned(tmp_path, code))) is is_left
