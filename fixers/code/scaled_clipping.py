@@ -16,7 +16,6 @@ from remote.policy.precision import BF16_FROM
 CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
 UNSCALES = re.compile(r"unscale\w*|_unscale\w*")
 ACCELERATOR = re.compile(r"(?:\w+\.)*_?accelerator")
-NOT_SCALED = ("no", "bf16", "fp8")
 SCALED = "the gradients are clipped before they are unscaled: the limit applies to values that are 65536 times as large"
 LIGHTNING_HINT = "self.trainer.precision_plugin.scaler.unscale_(optimizer)"
 UNPREPARED = (

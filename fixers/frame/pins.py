@@ -141,14 +141,6 @@ def _limits(pins: Mapping[str, str]) -> dict[str, str]:
     return {package: version for package, version in pins.items() if version}
 
 
-def parse_pins(text: str) -> dict[str, str]:
-    """Return the newest version of each package that a requirements file allows, such as `{"transformers": "4.46.1"}`.
-
-    The version is empty if the file does not limit it. For `<5`, it is the version just below 5.
-    """
-    return dict(filter(None, map(_parse, text.splitlines())))
-
-
 def _parse(requirement: str) -> tuple[str, str] | None:
     """Return the package of a requirement, and the newest version that the requirement allows, or None."""
     plain = requirement.partition("#")[0].partition(";")[0]

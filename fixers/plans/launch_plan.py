@@ -9,8 +9,9 @@ from fixers.code import trainer_arguments
 from fixers.frame.site import Site
 from fixers.frame.source_fixer import Rewrite, SourceFixer
 from fixers.frame.target import Target
+from fixers.plans.chosen_fixers import chosen_names
 from fixers.plans.file_facts import read_files
-from fixers.plans.site_plan import applies, chosen_names, full_target
+from fixers.plans.site_plan import applies, full_target
 from fixers.settings import launch_flags, mixed_precision_config, port
 from fixers.settings.launch_text import Launch, LaunchText, launch_from, read_launch
 from fixers.sources.splice import EditRefused, splice

@@ -10,20 +10,20 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
-from posixpath import basename, commonprefix, dirname, join, normpath, splitext
+from posixpath import basename, dirname, join, normpath, splitext
 
 from fixers.frame.change import FileChange
 from fixers.frame.code_facts import reads_settings
 from fixers.frame.modules import Module, read_module
 from fixers.frame.site import Tree
 from fixers.plans.named_paths import COMPUTED, FOLDER, QUOTED, WORD, contains_path, may_name
-from fixers.plans.programs import Program, imports_any, scripts_in, starts
+from fixers.plans.programs import Program, imports_any
 from fixers.plans.python_settings import commands_with, is_base_of, only_assigns
 from fixers.plans.reached import Reach
 from fixers.settings.known_formats import is_known_format, is_of_accelerate, is_of_deepspeed
 from fixers.sources.commands import reads_commands
 from fixers.sources.file_roles import DEFINES, uses_other_device
-from fixers.sources.launched import is_document
+from fixers.sources.launched import files_named, is_document, scripts_in
 from fixers.sources.notebook_commands import is_notebook
 
 PYTHON = (".py", ".ipynb")
@@ -87,18 +87,9 @@ class Owners:
         beside = {normpath(join(dirname(path), script)) for script in scripts}
         if found := tuple(each for each in self.programs if each.entry in beside):
             return found
-        started = {each for script in scripts for each in self._started_as(script, path)}
-        return tuple(each for each in self.programs if each in started)
-
-    def _started_as(self, script: str, path: str) -> list[Program]:
-        """Return the programs that `script`, as spelled in the file at `path`, may start.
-
-        Subprojects may have scripts of equal names: of those whose paths end in `script`, the nearest ones are meant.
-        """
-        found = [each for each in self.programs if starts(each, script, path)]
-        shared = {each: len(commonprefix([each.entry.split("/"), path.split("/")])) for each in found}
-        is_whole = any(each.entry == normpath(script) for each in found)
-        return [each for each in found if is_whole or shared[each] == max(shared.values())]
+        entries = [each.entry for each in self.programs]
+        started = {entry for script in scripts for entry in files_named(script, path, entries)}
+        return tuple(each for each in self.programs if each.entry in started)
 
     def of_existing(self, path: str) -> tuple[Program, ...]:
         """Return the programs to which the file in the tree belongs, or () if the file cannot be read."""

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from functools import cached_property
-from posixpath import basename, dirname, join, normpath, splitext
+from posixpath import basename, dirname, splitext
 
 from fixers.frame.modules import Module
-from fixers.sources.lines import lines_with
 from fixers.sources.module_files import ModuleIndex
 from remote.protocol.dataclass import dataclass
-
-PATH = re.compile(rb"[\w./-]+")
-SCRIPT = re.compile(rb".+\.py\b")
-STARTED_MODULE = re.compile(rb"(?:^|\s)(?:-m|--module)[ \t]+([\w.]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,26 +99,6 @@ def _evaluates(module: Module) -> bool:
 
 def imports_any(program: Program, libraries: Collection[str]) -> bool:
     return any(name.partition(".")[0] in libraries for module in program.modules for name in module.imports)
-
-
-def scripts_in(data: bytes) -> tuple[str, ...]:
-    """Return the scripts in a file of commands, spelled as in the file. Modules after `-m` become paths.
-
-    A module may also be a package, which starts with its `__main__.py`.
-    """
-    paths = PATH.findall(lines_with(data, (b".py",)))
-    found = (SCRIPT.match(each) for each in paths if b".py" in each)
-    named = [each[0].decode() for each in found if each]
-    started = [each.decode().replace(".", "/") for each in STARTED_MODULE.findall(data)]
-    named += [f"{each}{end}" for each in started for end in (".py", "/__main__.py")]
-    return tuple(dict.fromkeys(named))
-
-
-def starts(program: Program, script: str, path: str) -> bool:
-    """Return True if `script`, as spelled in the file at `path`, may be the program's entry."""
-    if program.entry in (normpath(join(dirname(path), script)), normpath(script)):
-        return True
-    return f"/{program.entry}".endswith(f"/{script.lstrip('./')}")
 
 
 class _ImportGraph:

@@ -28,12 +28,14 @@ class Proof:
     """The files whose changes are withheld, the warnings about programs, and the places that are not changed.
 
     `repeated`: findings about FlashAttention that the warnings about programs repeat. `agreeing`: files in which only
-    the attention may change. `probing`: withheld files whose tests for bfloat16 change nevertheless.
+    the attention may change. `probing`: withheld files whose tests for bfloat16 change nevertheless. `doubted`: the
+    entries of programs that stay in bfloat16.
     """
 
     withheld: frozenset[str] = frozenset()
     agreeing: frozenset[str] = frozenset()
     probing: frozenset[str] = frozenset()
+    doubted: frozenset[str] = frozenset()
     repeated: frozenset[Finding] = frozenset()
     findings: tuple[Finding, ...] = ()
     skipped: tuple[SkippedPlace, ...] = ()

@@ -30,7 +30,7 @@ from fixers.plans.mixed_precision import MixedPrecision
 from fixers.plans.overflowing_models import Overflows
 from fixers.plans.owners import PYTHON, Owners, commands_naming
 from fixers.plans.program_attention import is_kept, needed_places, path_of, replaces_flash
-from fixers.plans.programs import Program, find_programs, imports_any, loaded_by, scripts_in, starts
+from fixers.plans.programs import Program, find_programs, imports_any, loaded_by
 from fixers.plans.proof import Proof, proof_of
 from fixers.plans.rejected_commands import rejected_commands
 from fixers.plans.scaler_switch import of_scaler_switch
@@ -41,7 +41,7 @@ from fixers.sources.commands import reads_commands
 from fixers.sources.config_files import reads_config
 from fixers.sources.flash_only import NOT_REPLACED
 from fixers.sources.flash_requirements import REQUIRED_IF
-from fixers.sources.launched import scripts_of
+from fixers.sources.launched import files_named, scripts_in, scripts_of
 from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
 from remote.protocol.dataclass import dataclass
@@ -106,7 +106,8 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
     proof = proof_of(outside, held_back, doubts, warnings.unsuited, unstarted, rejected)
     proof = _of_mixed(proof, mixed, attached, doubts)
     proof = replace(proof, skipped=proof.skipped + overflows.left(shared, doubts))
-    return replace(proof, repeated=warnings.repeated(doubts), probing=mixed.of_probes(held_back, doubts))
+    probing = mixed.of_probes(held_back, doubts)
+    return replace(proof, repeated=warnings.repeated(doubts), probing=probing, doubted=frozenset(doubts))
 
 
 def _of_mixed(
@@ -189,7 +190,7 @@ def _is_started(program: Program, started: Sequence[str], read: Callable[[str], 
     if program.entry in started:
         return True
     scripts = ((script, path) for path in started if not path.endswith(PYTHON) for script in scripts_in(read(path)))
-    return any(starts(program, script, path) for script, path in scripts)
+    return any(files_named(script, path, [program.entry]) for script, path in scripts)
 
 
 def _changed_module(module: Module, changes: Mapping[str, FileChange]) -> Module:

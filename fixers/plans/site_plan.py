@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -18,7 +17,9 @@ from fixers.frame.site import Fixer, Site, Tree
 from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.frame.target_of import target_of
+from fixers.plans.chosen_fixers import chosen_names
 from fixers.plans.dependent_edits import plan_dependent
+from fixers.plans.documented_commands import CHECK, documents_with_bfloat16, report_documents
 from fixers.plans.file_facts import FileFacts, read_files
 from fixers.plans.file_plan import FileOutcome, plan_again, plan_file
 from fixers.plans.in_processes import in_processes
@@ -28,6 +29,8 @@ from fixers.plans.own_code import read_code_facts
 from fixers.plans.passed_options import find_passed_options
 from fixers.plans.plan_cache import Digested, PlanCache, cache_key
 from fixers.plans.program_attention import with_attention_of_programs
+from fixers.plans.programs import Program
+from fixers.plans.proof import Proof
 from fixers.plans.proved import owners_of, prove
 from fixers.plans.settled_switches import without_settled_switches
 from fixers.plans.shared_casts import with_scripts
@@ -35,14 +38,13 @@ from fixers.plans.uncalled import NOT_CALLED, find_uncalled
 from fixers.plans.untaken_branches import UNTAKEN, find_untaken, may_be_untaken
 from fixers.plans.unused_defaults import find_unused_defaults
 from fixers.plans.without_gc import without_gc
-from fixers.registry import OFF, setup_fixers, source_fixers
+from fixers.registry import setup_fixers, source_fixers
 from fixers.sources.option_defaults import UNUSED_DEFAULT
 from fixers.sources.python import TREES
 from fixers.sources.readers.consumers import Consumers
-from remote.errors import BadUsage
+from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding
 
-OFF_IN_PURE_FP16 = {"trainable-fp32"}
 NEED_SCALE = {"bf16-to-fp16", "trainable-fp32", "scaler-gate", "mixed-precision-config", "launch-flags"}
 """Fixers that are not applied to a loop without a loss scale, because its float16 gradients would underflow."""
 UNSCALED = "bfloat16 is not replaced: this loop keeps float32 master weights of its own and does not scale the loss"
@@ -51,8 +53,16 @@ OF_PRECISION = {
     *("loss-fp32", "trainable-fp32"),
 }
 """Fixers whose changes belong together: a program gets all these changes or none."""
-FOR_JOBS = {"trainer-resume", "port"}
-"""Fixers that serve only jobs of `pipeline run`. Their changes do not depend on the card."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The plan of each file, before the programs are proved to work with it, and what the plan was computed from."""
+
+    plan: Plan
+    target: Target
+    files: Sequence[FileFacts]
+    sources: Sequence[SourceFixer]
 
 
 def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
@@ -62,11 +72,10 @@ def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
     """
     with without_gc():
         try:
-            chosen, files = chosen_names(site, only), read_files(site.tree)
-            target = full_target(site, files)
-            sources = _sources(chosen, target)
-            offered, target = _offered(site, files, sources, target)
-            rewrites = _proved(site, sources, target, [each.module for each in files if each.module], offered)
+            chosen = chosen_names(site, only)
+            offer = plan_offers(site, chosen)
+            modules = [each.module for each in offer.files if each.module]
+            rewrites = _proved(site, offer.sources, offer.target, modules, offer.plan)
             setups = [fixer for fixer in setup_fixers() if fixer.name in chosen]
             fixed = replace(site, tree=as_planned(site.tree, rewrites))
             return one_change_each(rewrites.plus(_plan_setups(fixed, setups)))
@@ -74,19 +83,13 @@ def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
             TREES.clear()
 
 
-def plan_offers(site: Site, *, only: Iterable[str] | None = None) -> Plan:
-    """Plan the changes of the source fixers for each file, even if the programs are not proved to work with them."""
-    with without_gc():
-        try:
-            chosen, files = chosen_names(site, only), read_files(site.tree)
-            target = full_target(site, files)
-            return _offered(site, files, _sources(chosen, target), target)[0]
-        finally:
-            TREES.clear()
-
-
-def _sources(chosen: set[str], target: Target) -> list[SourceFixer]:
-    return [fixer for fixer in source_fixers() if fixer.name in chosen and applies(fixer, target)]
+def plan_offers(site: Site, chosen: Collection[str]) -> Offer:
+    """Plan the changes of the chosen source fixers for each file, even if no program is proved to work with them."""
+    files = read_files(site.tree)
+    target = full_target(site, files)
+    sources = [fixer for fixer in source_fixers() if fixer.name in chosen and applies(fixer, target)]
+    plan, target = _offered(site, files, sources, target)
+    return Offer(plan, target, files, sources)
 
 
 def _offered(
@@ -112,8 +115,10 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Se
     modules = [each for each in found if not is_outside(each, target)]
     plan, target = _without_untaken(site, fixers, target, modules, plan)
     changes = _files(_of_fixers(plan, precise))
+    documents = _documents(site, precise, target)
     if not changes:
-        return plan
+        programs = owners_of(plan, modules, target, site.tree).programs if documents else ()
+        return plan.plus(_report(documents, programs, plan, target, site.tree))
     uncalled = find_uncalled(changes, site.tree, modules)
     target = replace(target, code_facts=replace(target.code_facts, uncalled=uncalled))
     plan = plan_again(site.tree, uncalled, NOT_CALLED, _applicable(fixers, target), target, plan)
@@ -136,12 +141,9 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Se
     plan = without_settled_switches(plan, owners, target.code_facts.traits, replan)
     named = _of_fixers(plan, precise)
     proof = prove(named, owners, target, for_run=bool(site.config))
-    kept: list[FileChange | HostChange] = []
-    for change in plan.changes:
-        without = proof.withholds(_path(change), OF_PRECISION) if change in named.changes else set()
-        kept += _without(site, change, without, [each for each in fixers if each.name not in without], target)
-    findings = tuple(each for each in plan.findings if each not in proof.repeated)
-    plan = Plan(findings + proof.findings, tuple(kept), plan.skipped + proof.skipped)
+    plan = _with_proof(site, plan, named, proof, fixers, target)
+    able = [each for each in owners.programs if each.entry not in proof.doubted]
+    plan = plan.plus(_report(documents, able, plan, target, site.tree))
     scripts = _scripts(found, target)
     trained = replace(target, code_facts=replace(target.code_facts, scripts=()))
 
@@ -150,6 +152,31 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Se
 
     plan = with_scripts(plan, scripts, owners, plan_script)
     return replace(plan, changes=tuple(sorted(plan.changes, key=_path)))
+
+
+def _with_proof(
+    site: Site, plan: Plan, named: Plan, proof: Proof, fixers: Sequence[SourceFixer], target: Target
+) -> Plan:
+    """Return the plan without the withheld changes, and with the findings of the proof. `named`: the precise ones."""
+    kept: list[FileChange | HostChange] = []
+    for change in plan.changes:
+        without = proof.withholds(_path(change), OF_PRECISION) if change in named.changes else set()
+        kept += _without(site, change, without, [each for each in fixers if each.name not in without], target)
+    findings = tuple(each for each in plan.findings if each not in proof.repeated)
+    return Plan(findings + proof.findings, tuple(kept), plan.skipped + proof.skipped)
+
+
+def _documents(site: Site, precise: Collection[str], target: Target) -> tuple[str, ...]:
+    """Return the documents that start scripts in bfloat16. With a config, documents do not start the training."""
+    launched = target.code_facts.traits.launched
+    return () if site.config or CHECK not in precise else documents_with_bfloat16(launched, site.tree.read)
+
+
+def _report(documents: Iterable[str], programs: Sequence[Program], plan: Plan, target: Target, tree: Tree) -> Plan:
+    """Return the warnings about documents with bfloat16, without those documents that have a warning already."""
+    known = {each.where.partition(":")[0] for each in plan.findings}
+    documents = [each for each in documents if each not in known]
+    return Plan(report_documents(documents, target.code_facts.traits.launched, programs, tree.read))
 
 
 def _without_untaken(
@@ -217,36 +244,6 @@ def full_target(site: Site, files: Sequence[FileFacts]) -> Target:
     """Return the target with the settings that the project's own code reads."""
     target = target_of(site)
     return replace(target, code_facts=read_code_facts(site.tree, files, target.started))
-
-
-def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:
-    """Return the given fixers and the fixers that they require, or all fixers, except those that the config turns off.
-
-    If a folder is fixed without a config, fixers that serve only jobs of halfstep are excluded too. With `precision:
-    fp16-pure`, trainable parameters stay float16, so trainable-fp32 is left out.
-    """
-    known = {fixer.name for fixer in source_fixers()} | {fixer.name for fixer in setup_fixers()}
-    needed = known if site.config or site.project else known - FOR_JOBS
-    named = needed if only is None else set(only)
-    if unknown := sorted(named - known):
-        near = difflib.get_close_matches(unknown[0], known, n=1)
-        instead = (unknown[0], near[0]) if near else None
-        raise BadUsage(f"unknown fixer: {unknown[0]!r}", where="--only", hint="pipeline explain", instead=instead)
-    named = named | set(required_by(named))
-    refused = {name for name in named if site.settings.get(name) in OFF}
-    return named - refused - (OFF_IN_PURE_FP16 if site.config.get("precision") == "fp16-pure" else set())
-
-
-def required_by(named: Iterable[str]) -> dict[str, str]:
-    """Return the fixers that the given fixers require, each with the fixer that requires it."""
-    given = set(named)
-    return {
-        required: fixer.name
-        for fixer in source_fixers()
-        if fixer.name in given
-        for required in fixer.requires
-        if required not in given
-    }
 
 
 def applies(fixer: SourceFixer, target: Target) -> bool:

@@ -7,16 +7,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from posixpath import commonprefix, dirname, join, normpath, splitext
 
+from fixers.sources.lines import lines_with
 from remote.protocol.dataclass import dataclass
 
 DOCUMENTS = (".md", ".rst", ".markdown")
 CONTINUED = re.compile(rb"\\[ \t]*\r?\n")
 LAUNCHER = rb"(?:python[\d.]*|torchrun|deepspeed|accelerate|torch\.distributed\.\w+|srun|mpirun|uv[ ]run|\$\{?\w+\}?)"
+MODULE = rb"(?:-m|--module)[ \t]+(?P<module>(?!torch|accelerate|deepspeed|pip|venv)[A-Za-z_][\w.]*)"
 STARTS = re.compile(
     rb"(?:^|[\s\"'`(;&|])" + LAUNCHER + rb"(?=[\s\"'])[^\n#;|]{0,2000}?"
-    rb"(?:(?<![\w.])(?:-m|--module)[ \t]+(?P<module>(?!torch|accelerate|deepspeed|pip|venv)[A-Za-z_][\w.]*)"
+    rb"(?:(?<![\w.])" + MODULE + rb""
     rb"|(?<![^\s\"'`=,])(?P<script>[^\s\"'`=,]*\w\.py)\b)"
 )
+STARTED_MODULE = re.compile(rb"(?:^|\s)" + MODULE, re.MULTILINE)
+PATH = re.compile(rb"[\w./-]+")
+SCRIPT = re.compile(rb".+\.py\b")
 USES_DEEPSPEED = re.compile(rb"deepspeed|zero[-_]?[123]|\bds[-_]?config", re.IGNORECASE)
 SHOWN = re.compile(
     rb"""^([ \t]*)(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*(?:"[^"\n]*"|'[^'\n]*')(?![^\n]*[|>])""", re.MULTILINE
@@ -64,7 +69,7 @@ LONGEST_VALUE = 4000
 MOST_VALUES = 50
 """Limits of the values that are compared, so that the time is linear for any text."""
 Values = Mapping[bytes, Sequence[bytes]]
-OUTSIDE = re.compile(r"^(?:[^/]*\$[^/]*/|\./|/)+")
+OUTSIDE = re.compile(r"^(?:[^/]*\$[^/]*/|\.{1,2}/|/)+")
 
 
 @dataclass(frozen=True)
@@ -207,21 +212,38 @@ def _config_of(line: bytes) -> str:
     return given[1].decode("utf-8", "replace") if given else "any"
 
 
-def scripts_of(launched: Launched, known: Collection[str]) -> tuple[str, ...]:
-    """Return the file at the script's path, relative to the starting file, or the `__main__.py` of this package.
+def scripts_in(data: bytes) -> tuple[str, ...]:
+    """Return the scripts that a text names, in commands or elsewhere, as written. Modules after `-m` become paths.
 
-    If there is no such file, return the files whose paths end in the script's path and share the most folders with
-    the starting file.
+    A module may also be a package, which starts with its `__main__.py`.
     """
-    package = replace(launched, script=f"{splitext(launched.script)[0]}/__main__.py")
-    return _files_of(launched, known) or _files_of(package, known)
+    paths = PATH.findall(lines_with(data, (b".py",)))
+    found = (SCRIPT.match(each) for each in paths if b".py" in each)
+    named = [each[0].decode() for each in found if each]
+    started = [each.decode().replace(".", "/") for each in STARTED_MODULE.findall(data)]
+    named += [f"{each}{end}" for each in started for end in (".py", "/__main__.py")]
+    return tuple(dict.fromkeys(named))
 
 
-def _files_of(launched: Launched, known: Collection[str]) -> tuple[str, ...]:
-    beside = normpath(join(dirname(launched.path), launched.script))
+def scripts_of(launched: Launched, known: Collection[str]) -> tuple[str, ...]:
+    """Return the files that the start may mean: those of `files_named`, or else the `__main__.py` of this package."""
+    package = f"{splitext(launched.script)[0]}/__main__.py"
+    return files_named(launched.script, launched.path, known) or files_named(package, launched.path, known)
+
+
+def files_named(script: str, path: str, known: Collection[str]) -> tuple[str, ...]:
+    """Return the known files that `script`, as written in the file at `path`, may name.
+
+    This is the file at this path, relative to the folder of the text. Without such a file, these are the files whose
+    paths end in the script's path. Subprojects may have scripts of equal names: unless one of the files is at this path
+    relative to the project, only those count that share the most folders with the text.
+    """
+    beside = normpath(join(dirname(path), script))
     if beside in known:
         return (beside,)
-    plain = OUTSIDE.sub("", launched.script)
-    named = [path for path in known if f"/{path}".endswith(f"/{normpath(plain)}")]
-    shared = {path: len(commonprefix([path.split("/"), launched.path.split("/")])) for path in named}
-    return tuple(path for path in named if shared[path] == max(shared.values()))
+    plain = normpath(OUTSIDE.sub("", script))
+    named = [each for each in known if f"/{each}".endswith(f"/{plain}")]
+    if normpath(script) in named:
+        return tuple(named)
+    shared = {each: len(commonprefix([each.split("/"), path.split("/")])) for each in named}
+    return tuple(each for each in named if shared[each] == max(shared.values()))

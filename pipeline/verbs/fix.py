@@ -9,9 +9,10 @@ from pathlib import Path
 
 from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.site import Site
+from fixers.plans.chosen_fixers import required_by
 from fixers.plans.diff import render_diff
 from fixers.plans.on_disk import apply_to_disk, undo_on_disk
-from fixers.plans.site_plan import plan_fixes, required_by
+from fixers.plans.site_plan import plan_fixes
 from pipeline.actions.findings_after_fixes import findings_after_fixes
 from pipeline.actions.fix import edits_on_host, fix_on_host, undo_on_host
 from pipeline.actions.session import exclusive_lock, host_session

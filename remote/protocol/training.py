@@ -15,7 +15,7 @@ METADATA = "metadata.jsonl"
 FRESH = "fresh"
 TINY_PREFIX = "tiny/"
 """The prefix of the ids of small models that are created on the host."""
-FIRST, LAST = "first", "last"
+FIRST = "first"
 LOSS = "loss"
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from fixers.frame.change import Plan
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX, read_cases
+from tests.fixers.offers import plan_offers
 
 
 def write_cases(root: Path, of_each: int | None = None) -> Path:

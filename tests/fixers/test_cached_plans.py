@@ -6,10 +6,10 @@ from pathlib import Path
 
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_offers
 from fixers.sources.readers.find import may_contain_readers
 from tests.fixers.all_cases import plan_all
 from tests.fixers.casebook import AMPERE, TITAN_RTX
+from tests.fixers.offers import plan_offers
 
 
 def test_cached_findings_are_used_without_reading_and_dropped_after_a_change(project: Path) -> None:

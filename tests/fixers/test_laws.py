@@ -14,10 +14,10 @@ from fixers.frame.site import Site
 from fixers.plans import on_disk
 from fixers.plans.diff import render_diff
 from fixers.plans.on_disk import apply_to_disk, undo_on_disk
-from fixers.plans.site_plan import plan_offers
 from remote.errors import BadUsage, Busy, FixRefused
 from tests.fixers.all_cases import plan_all
 from tests.fixers.casebook import AMPERE, TITAN_RTX
+from tests.fixers.offers import plan_offers
 
 
 def _digests(root: Path) -> dict[str, str]:

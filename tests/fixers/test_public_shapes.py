@@ -11,9 +11,9 @@ import pytest
 from fixers.frame.change import FileChange
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_offers
 from remote.protocol.findings import Severity
 from tests.fixers.casebook import TITAN_RTX
+from tests.fixers.offers import plan_offers
 
 LIGHTNING = """import lightning as L
 from torch import nn

@@ -10,9 +10,9 @@ from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
 from fixers.plans.file_plan import LARGEST_SOURCE_BYTES
 from fixers.plans.on_disk import apply_to_disk
-from fixers.plans.site_plan import plan_offers
 from remote.protocol.findings import Severity
 from tests.fixers.casebook import TITAN_RTX
+from tests.fixers.offers import plan_offers
 
 FLIP = b"import torch\ndtype = torch.bfloat16\n"
 UNREADABLE = [

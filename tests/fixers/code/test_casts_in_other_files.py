@@ -9,9 +9,9 @@ import pytest
 from fixers.frame.change import FileChange
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX
 from tests.fixers.code.test_needless_casts import HALF, HEAD, TAKES
+from tests.fixers.offers import plan_offers
 
 
 @pytest.mark.parametrize(

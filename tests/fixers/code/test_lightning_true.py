@@ -9,9 +9,9 @@ import pytest
 from fixers.frame.change import FileChange, Plan
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_offers
 from remote.protocol.findings import Severity
 from tests.fixers.casebook import TITAN_RTX
+from tests.fixers.offers import plan_offers
 
 MADE = "import lightning as L\n\ntrainer = L.Trainer(precision='bf16-true')\n{use}\n"
 RETURNED = """from pytorch_lightning import Trainer

@@ -8,7 +8,7 @@ import pytest
 
 from fixers.frame.change import FileChange
 from fixers.frame.disk_tree import DiskTree
-from fixers.frame.pins import nearest_pins, parse_pins, pins_by_folder, project_pins
+from fixers.frame.pins import nearest_pins, pins_by_folder, project_pins
 from fixers.frame.site import Site
 from fixers.plans.site_plan import plan_fixes
 from tests.fixers.casebook import TITAN_RTX
@@ -41,8 +41,9 @@ PINS = {"transformers": "4.37.2"}
         ("# transformers==4.1", None),
     ],
 )
-def test_pins_give_the_newest_permitted_version(line: str, pin: str | None) -> None:
-    assert parse_pins(f"torch\n{line}\n").get("transformers") == pin
+def test_pins_give_the_newest_permitted_version(tmp_path: Path, line: str, pin: str | None) -> None:
+    (tmp_path / "requirements.txt").write_text(f"torch\n{line}\n")
+    assert pins_by_folder(DiskTree(tmp_path))[""].get("transformers") == pin
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from fixers.frame.site import Site
 from fixers.plans.dependent_edits import plan_dependent
 from fixers.plans.file_facts import read_files
 from fixers.plans.own_code import read_code_facts
-from fixers.plans.site_plan import plan_offers
 from fixers.sources.readers.consumers import Consumers
 from tests.fixers.casebook import TITAN_RTX
+from tests.fixers.offers import plan_offers
 
 READER = 'import torch\n\nDTYPE = {"bf16": torch.bfloat16, "fp32": torch.float32}[config["compute_dtype"]]\n'
 GATED = """import torch

@@ -4,8 +4,8 @@ import pytest
 
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX
+from tests.fixers.offers import plan_offers
 from tests.fixers.plans.program_files import planned as proved
 from tests.fixers.plans.project_plan import changed, planned, warned
 

@@ -9,9 +9,9 @@ import pytest
 from fixers.frame.change import FileChange
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_offers
 from fixers.sources.launched import ONE, SEVERAL, UNKNOWN, Launched, launched_in, scripts_of
 from tests.fixers.casebook import TITAN_RTX
+from tests.fixers.offers import plan_offers
 
 TRAIN = """import torch
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fixers.plans.programs import scripts_in
+from fixers.sources.launched import scripts_in
 from tests.fixers.plans.program_files import ACCELERATE, DEMO, LOOP, PARSED, SHARED, changed, planned
 
 OWN_FUNCTION = """import torch

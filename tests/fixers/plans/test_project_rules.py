@@ -9,8 +9,8 @@ import pytest
 from fixers.frame.change import FileChange, Plan
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX
+from tests.fixers.offers import plan_offers
 
 LOAD = """from transformers import AutoModel
 

@@ -10,8 +10,9 @@ from fixers.frame.change import FileChange
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
 from fixers.plans.on_disk import apply_to_disk, undo_on_disk
-from fixers.plans.site_plan import plan_fixes, plan_offers
+from fixers.plans.site_plan import plan_fixes
 from tests.fixers.casebook import TITAN_RTX
+from tests.fixers.offers import plan_offers
 from tests.fixers.plans.program_files import (
     ACCELERATE,
     ASSERTS,

@@ -9,8 +9,8 @@ import pytest
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.scope import ACCELERATORS, FOREIGN, INFERENCE, LOW_BIT, TESTS
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX
+from tests.fixers.offers import plan_offers
 
 HALF = "import torch\n\nmodel.to(torch.bfloat16)\n"
 LAUNCH = "accelerate launch --mixed_precision bf16 train.py\n"

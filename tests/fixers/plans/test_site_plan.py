@@ -7,8 +7,9 @@ import pytest
 from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.site import Site
 from fixers.frame.target import Target
+from fixers.plans.chosen_fixers import chosen_names
 from fixers.plans.merged_changes import one_change_each
-from fixers.plans.site_plan import applies, chosen_names, plan_fixes
+from fixers.plans.site_plan import applies, plan_fixes
 from fixers.registry import setup_fixers, source_fixers
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding, Severity
