@@ -46,7 +46,7 @@ NOT_RECORDS = {
     "remote.link.bundle": "the user's cache",
     "remote.link.hosts_file": "/etc/hosts",
     "remote.link.ssh.host_keys": "known_hosts",
-    "remote.link.ssh.login": "login keys",
+    "remote.link.ssh.key_files": "login keys",
     "remote.link.ssh.revoked_keys": "revoked keys",
     "remote.project.commit": "the project's .git",
     "remote.project.git_index": "the project's .git",

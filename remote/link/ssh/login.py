@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import stat
@@ -16,14 +15,13 @@ import paramiko
 from remote.errors import AuthRefused, HungUp
 from remote.link.prompter import Prompter
 from remote.link.ssh.agent_keys import SIGN_TIMEOUT_S, AgentTimeout, open_agent, run_within
+from remote.link.ssh.key_files import decrypt_private_key, read_private_key, read_public_key
 from remote.link.ssh.route import ResolvedHop
 from remote.link.ssh.transport import SshTransport
 from remote.protocol.dataclass import dataclass
-from remote.protocol.regular import read_regular
 from remote.protocol.shell import command_line, shell_command
 from remote.protocol.text import one_line
 
-LARGEST_KEY = 2**20
 NO_QUESTION = "keyboard-interactive (the server asked no question)"
 NO_PASSWORD = "password (none was typed; without a terminal, none is asked for)"
 MAX_QUESTION = 100
@@ -144,7 +142,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
 
     def _candidates(self, agent: paramiko.Agent | None) -> Iterator[Candidate]:
         """Yield the configured keys of the ssh-agent, its other keys, and the key files. This is OpenSSH's order."""
-        publics = {path: _read_public_key(Path(path)) for path in self._hop.identity_files}
+        publics = {path: read_public_key(Path(path)) for path in self._hop.identity_files}
         configured = {key.asbytes() for key in publics.values() if key is not None}
         agent_keys = sorted(agent.get_keys() if agent else (), key=lambda key: key.asbytes() not in configured)
         offered: set[bytes] = set()
@@ -165,20 +163,19 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
                 self._missing.append(str(path))
             return
         mode = status.st_mode
-        if not stat.S_ISREG(mode) or status.st_size > LARGEST_KEY:
-            self.tried.append(f"{path} (not a private key: not a regular file of at most {LARGEST_KEY} bytes)")
+        if not stat.S_ISREG(mode):
+            self.tried.append(f"{path} (not a private key: not a regular file)")
         elif not os.access(path, os.R_OK):
             self.tried.append(f"{path} (not readable)")
         elif mode & (stat.S_IRWXG | stat.S_IRWXO):
             self.tried.append(f"{path} (not used: others can read it, mode {stat.S_IMODE(mode):04o})")
             self.hints.append(shell_command("chmod 600 {}", path))
         else:
-            try:
-                yield Candidate(str(path), key=paramiko.PKey.from_path(path), path=path)
-            except TypeError:  # The key is encrypted.
-                yield Candidate(str(path), path=path, public=public)
-            except (ValueError, paramiko.SSHException, paramiko.UnknownKeyType) as error:
-                self.tried.append(f"{path} (not a private key of a known type: {type(error).__name__})")
+            file = read_private_key(path)
+            if file.problem:
+                self.tried.append(f"{path} ({file.problem})")
+            else:
+                yield Candidate(str(path), key=file.key, path=path, public=public if file.encrypted else None)
 
     def _decrypt(self, transport: SshTransport, candidate: Candidate) -> paramiko.PKey | None:
         """Return the decrypted key, or None.
@@ -197,10 +194,9 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
                 return None
             if not phrase:
                 break
-            try:
-                return paramiko.PKey.from_path(candidate.path, phrase.encode())
-            except (ValueError, paramiko.SSHException):
-                continue
+            key = decrypt_private_key(candidate.path, phrase)
+            if key is not None:
+                return key
         self.tried.append(f"{candidate.label} (wrong passphrase)")
         return None
 
@@ -290,11 +286,3 @@ def render_question(server: str, prompt: str) -> str:
     text = text if len(text) <= MAX_QUESTION else text[:MAX_QUESTION] + "[cut]"
     quoted = text.replace('"', "'")
     return f'The server {server} asks: "{quoted}" Answer to the server: '
-
-
-def _read_public_key(path: Path) -> paramiko.PKey | None:
-    with contextlib.suppress(OSError, ValueError, paramiko.SSHException, paramiko.UnknownKeyType, IndexError):
-        text = read_regular(f"{path}.pub", LARGEST_KEY, follow=True).decode("utf-8", "replace")
-        blob = paramiko.PublicBlob.from_string(text.strip())
-        return paramiko.PKey.from_type_string(blob.key_type, blob.key_blob)
-    return None

@@ -11,6 +11,7 @@ from paramiko.message import Message
 
 from remote.link.ssh.announced_counts import judge_announced_count
 from remote.link.ssh.flow_control import FlowControl
+from remote.link.ssh.key_exchange_sizes import judge_key_exchange
 from remote.link.ssh.monitored_socket import MonitoredSocket
 from remote.link.ssh.preconnect import IDENTIFICATION
 from remote.protocol.dataclass import dataclass
@@ -68,10 +69,10 @@ class TransportLog(logging.Handler):
 
 
 class LimitedPacketizer(paramiko.packet.Packetizer):  # type: ignore[misc]
-    """A Packetizer with limits for the size of a packet, the length of a list and the data of a channel.
+    """A Packetizer with limits for packets, lists, the numbers of a key exchange and the data of a channel.
 
     If the length of a packet is corrupt or malicious, paramiko's Packetizer waits for gigabytes. `malformed` is the
-    reason if the last message announced more entries than it contained, otherwise "".
+    reason if the last message was refused, otherwise "".
     """
 
     def __init__(self, sock: MonitoredSocket) -> None:
@@ -86,12 +87,12 @@ class LimitedPacketizer(paramiko.packet.Packetizer):  # type: ignore[misc]
     def read_message(self) -> tuple[int, Message]:
         """Return the type and the body of the next message.
 
-        Raises SSHException if the message announces more entries than it contains, or if the server sends more data
-        than the window of a channel allows.
+        Raises SSHException if the message announces more entries than it contains, if the numbers of a key exchange are
+        not usable, or if the server sends more data than the window of a channel allows.
         """
         kind, message = super().read_message()
         body = message.asbytes()
-        self.malformed = judge_announced_count(kind, body)
+        self.malformed = judge_announced_count(kind, body) or judge_key_exchange(kind, body)
         if self.malformed:
             raise paramiko.SSHException(self.malformed)
         self._flow.received(kind, body)
