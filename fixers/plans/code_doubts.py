@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from posixpath import basename, splitext
 
 from fixers.frame.modules import Module
 from fixers.plans.doubts import Doubt
 from fixers.plans.programs import Program
-from fixers.sources.by_content import by_content
+from fixers.plans.text_facts import TextFacts
 from fixers.sources.file_roles import SCALES
-from fixers.sources.lines import LinePattern, holds, holds_any
+from fixers.sources.lines import LinePattern
 from fixers.sources.splice import line_of
 
 SCALES_SURELY = re.compile(
@@ -36,43 +35,52 @@ LOOPS_OF_MEGATRON = (".pretrain", ".finetune")
 """Functions of Megatron-LM and Megatron Bridge that run the whole training and scale its loss."""
 
 
-def of_code(program: Program, read: Callable[[str], bytes]) -> Iterator[Doubt]:
+def of_code(program: Program, facts: TextFacts) -> Iterator[Doubt]:
     """Yield the doubts about float16 that the program's code raises."""
     for module in program.modules:
         if module.float16_error_line:
             where = f"{module.path}:{module.float16_error_line}"
             yield Doubt(f"{where} raises an error for float16", where)
-    if not any(module.scales for module in program.modules) or _has_only_own_trainers(program, read):
+    if not any(module.scales for module in program.modules) or _has_only_own_trainers(program, facts):
         yield Doubt("nothing in it scales the loss", program.entry)
     for path in (each.path for each in program.modules):
-        text = _read(path, read)
-        if holds_any(text, (b"Lomo(", b"LOMO(")) and (found := FUSED_BACKWARD.search(text)):
-            where = f"{path}:{line_of(text, found.start())}"
+        if line := facts.of(path, _line_of_fused_backward):
+            where = f"{path}:{line}"
             yield Doubt(f"{where} creates an optimizer that updates weights in the backward pass, unscaled", where)
-    yield from _of_megatron(program, read)
+    yield from _of_megatron(program, facts)
 
 
-def _has_only_own_trainers(program: Program, read: Callable[[str], bytes]) -> bool:
+def _line_of_fused_backward(text: bytes) -> int:
+    """Return the line that creates an optimizer which updates weights in the backward pass, or 0."""
+    found = FUSED_BACKWARD.search(text) if b"omo(" in text or b"OMO(" in text else None
+    return line_of(text, found.start()) if found else 0
+
+
+def _has_only_own_trainers(program: Program, facts: TextFacts) -> bool:
     """Return True if the program computes gradients itself, and only classes of its own look like scaling trainers.
 
     If a module scales the loss only in its planned form, a fixer adds the scaler.
     """
-    texts = [_read(each.path, read) for each in program.modules]
-    if any(each.scales and not SCALES.is_in(text) for each, text in zip(program.modules, texts, strict=True)):
+    paths = [each.path for each in program.modules]
+    if any(each.scales and not facts.of(each.path, _scales) for each in program.modules):
         return False
-    if any(map(_scales_surely, texts)) or not any(map(_computes_gradients, texts)):
+    if any(facts.of(path, _scales_surely) for path in paths):
+        return False
+    if not any(facts.of(path, _computes_gradients) for path in paths):
         return False
     return not _imports_trainer(program)
 
 
-@by_content
+def _scales(text: bytes) -> bool:
+    return SCALES.is_in(text)
+
+
 def _scales_surely(text: bytes) -> bool:
     return SCALES_SURELY.search(text) is not None
 
 
-@by_content
 def _computes_gradients(text: bytes) -> bool:
-    return holds(text, b".backward(") and BACKWARD.search(text) is not None
+    return b".backward(" in text and BACKWARD.search(text) is not None
 
 
 def _imports_trainer(program: Program) -> bool:
@@ -83,25 +91,33 @@ def _imports_trainer(program: Program) -> bool:
     return any(not name.startswith(".") and name.partition(".")[0] not in own for name in imported)
 
 
-def _of_megatron(program: Program, read: Callable[[str], bytes]) -> Iterator[Doubt]:
+def _of_megatron(program: Program, facts: TextFacts) -> Iterator[Doubt]:
     """Yield a doubt if the program calls Megatron-core itself and sets no function that scales the loss."""
-    users = [each for each in program.modules if any(name.startswith(MEGATRON) for name in each.imports)]
+    naming = (each for each in program.modules if facts.of(each.path, _names_megatron))
+    users = [each for each in naming if any(name.startswith(MEGATRON) for name in each.imports)]
     if not users or any(_runs_megatron_loop(module) for module in program.modules):
         return
-    texts = {each.path: _read(each.path, read) for each in program.modules}
-    if any(SCALES_IN_MEGATRON.is_in(text) for text in texts.values()):
+    if any(facts.of(each.path, _scales_in_megatron) for each in program.modules):
         return
     for path in (each.path for each in users):
-        if found := TRAINS_WITH_MEGATRON.search(texts[path]):
-            where = f"{path}:{line_of(texts[path], found.start())}"
+        if line := facts.of(path, _line_with_megatron):
+            where = f"{path}:{line}"
             yield Doubt(f"{where} trains with {MEGATRON}, and nothing sets grad_scale_func to scale the loss", where)
+
+
+def _names_megatron(text: bytes) -> bool:
+    return b"megatron" in text
+
+
+def _scales_in_megatron(text: bytes) -> bool:
+    return SCALES_IN_MEGATRON.is_in(text)
+
+
+def _line_with_megatron(text: bytes) -> int:
+    """Return the line that trains with Megatron-core, or 0."""
+    found = TRAINS_WITH_MEGATRON.search(text)
+    return line_of(text, found.start()) if found else 0
 
 
 def _runs_megatron_loop(module: Module) -> bool:
     return any(name.startswith("megatron.") and name.endswith(LOOPS_OF_MEGATRON) for name in module.imports)
-
-
-def _read(path: str, read: Callable[[str], bytes]) -> bytes:
-    with suppress(OSError):
-        return read(path)
-    return b""

@@ -77,6 +77,7 @@ class MixedPrecision:
         self.changes = changes
         launched = target.code_facts.traits.launched
         entries = tuple(each.entry for each in owners.programs)
+        self.selecting: dict[str, bool] = {}
         self.launches: dict[str, list[Launched]] = {}
         for each in launched:
             for entry in scripts_of(each, entries):
@@ -148,10 +149,16 @@ class MixedPrecision:
         started = self.starting(program)
         if any(each.bf16 and is_document(each.path) for each in self.launches.get(program.entry, ())):
             return True
-        if any(_selects(self.after(path)) for path in (*program.paths, *started)):
+        if any(self._selects_float16(path) for path in (*program.paths, *started)):
             return True
-        configs = ((path, self.after(path)) for path, _ in self.owners.texts if _is_config(path))
-        return any(program in (self.owners.of(path, text) or ()) for path, text in configs if _selects(text))
+        configs = (path for path, _ in self.owners.texts if _is_config(path) and self._selects_float16(path))
+        return any(program in (self.owners.of(path, self.after(path)) or ()) for path in configs)
+
+    def _selects_float16(self, path: str) -> bool:
+        """Return True if the text of the file, after the changes, selects float16 with a scaled loss."""
+        if path not in self.selecting:
+            self.selecting[path] = _selects(self.after(path))
+        return self.selecting[path]
 
     def starting(self, program: Program) -> set[str]:
         """Return the files of the commands and documents that start the program."""

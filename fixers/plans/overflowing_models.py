@@ -16,11 +16,10 @@ from fixers.plans.code_units import Unit
 from fixers.plans.doubts import Doubt
 from fixers.plans.programs import Program
 from fixers.plans.reached import Reach, changed_units
-from fixers.sources.by_content import by_content
+from fixers.plans.text_facts import TextFacts
 from fixers.sources.expressions import tail_of
-from fixers.sources.lines import holds, holds_any
-from fixers.sources.python import TREES
-from fixers.sources.unparsable import Unparsable
+from fixers.sources.lines import holds_any
+from fixers.sources.syntax import parse_python
 from remote.protocol.dataclass import dataclass, field
 
 OVERFLOWS = "{where} loads a model of the family {family}, whose activations overflow in float16"
@@ -85,6 +84,7 @@ class Overflows:
     """The loads of such models that programs reach. `found`: the loads of each program that was searched."""
 
     reach: Reach
+    facts: TextFacts
     found: dict[str, tuple[Load, ...]] = field(default_factory=dict)
 
     def of(self, program: Program, own: Sequence[FileChange]) -> Iterator[Doubt]:
@@ -115,10 +115,13 @@ class Overflows:
         return self.found[program.entry]
 
     def _find(self, program: Program) -> Iterator[Load]:
-        defaults = {name: each for path in sorted(program.paths) for name, each in _defaults(path, self._text(path))}
-        for path in sorted(program.paths):
-            text = self._text(path)
-            if not _mentions(text) and not (defaults and holds(text, b"from_pretrained")):
+        paths = sorted(program.paths)
+        naming = (path for path in paths if path.endswith(".py") and self.facts.of(path, _names_checkpoint))
+        defaults: dict[str, str] = {}
+        for path in naming:
+            defaults |= self.facts.of(path, _defaults)
+        for path in paths:
+            if not self.facts.of(path, _mentions) and not (bool(defaults) and self.facts.of(path, _loads_models)):
                 continue
             reached, kinds = self.reach.of(program), self._kinds(path, program)
             for unit in self.reach.parse(path, is_entry=path == program.entry) or ():
@@ -136,26 +139,26 @@ class Overflows:
         classes = (each for each in self.reach.units(path, is_entry=path == program.entry) if each.is_class)
         return {each.name: kind for each in classes if (kind := _registered(each))}
 
-    def _text(self, path: str) -> bytes:
-        with suppress(OSError):
-            return self.reach.read(path)
-        return b""
 
-
-@by_content
 def _mentions(text: bytes) -> bool:
     return any(family.find(text) for family in FAMILIES)
 
 
-def _defaults(path: str, text: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the options of argparse, and the fields of classes, whose default is the name of such a checkpoint."""
-    if not path.endswith(".py") or not holds_any(text, WORDS) or not NAMED.search(text):
-        return
-    with suppress(Unparsable):
-        for node in ast.walk(TREES.read(path, text).tree):
-            name, default = _default_of(node)
-            if isinstance(default, ast.Constant) and _loads_checkpoint(repr(default.value)):
-                yield name, str(default.value)
+def _loads_models(text: bytes) -> bool:
+    return b"from_pretrained" in text
+
+
+def _names_checkpoint(text: bytes) -> bool:
+    return holds_any(text, WORDS) and NAMED.search(text) is not None
+
+
+def _defaults(text: bytes) -> dict[str, str]:
+    """Return the options of argparse, and the fields of classes, whose default is the name of such a checkpoint."""
+    with suppress(SyntaxError, ValueError):
+        found = map(_default_of, ast.walk(parse_python(text)))
+        constants = ((name, value.value) for name, value in found if isinstance(value, ast.Constant))
+        return {name: str(value) for name, value in constants if _loads_checkpoint(repr(value))}
+    return {}
 
 
 def _default_of(node: ast.AST) -> tuple[str, ast.expr | None]:

@@ -20,6 +20,7 @@ from fixers.plans.named_paths import COMPUTED, FOLDER, QUOTED, WORD, contains_pa
 from fixers.plans.programs import Program, imports_any
 from fixers.plans.python_settings import commands_with, is_base_of, only_assigns
 from fixers.plans.reached import Reach
+from fixers.plans.text_facts import TextFacts
 from fixers.settings.known_formats import is_known_format, is_of_accelerate, is_of_deepspeed
 from fixers.sources.commands import reads_commands
 from fixers.sources.file_roles import DEFINES, uses_other_device
@@ -54,6 +55,7 @@ class Owners:
         self.modules = modules
         self.naming: dict[tuple[bytes, bytes], tuple[tuple[str, bytes], ...]] = {}
         self.read = cache(tree.read)
+        self.facts = TextFacts(self.read)
         self.reach = Reach(self.read, lambda: self.words)
         self.starting: dict[str, tuple[Program, ...]] = {}
         self.settings: dict[str, tuple[Program, ...] | None] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from posixpath import basename
 
@@ -25,11 +25,12 @@ change too."""
 def find_passed_options(changes: Iterable[FileChange], owners: Owners, launched: Sequence[Launched]) -> tuple[str, ...]:
     """Return the options of Python files whose default changes, and that every start passes, as `path:--name`."""
     found: set[str] = set()
+    starting = _with_scripts(launched, owners)
     for change in changes:
         names = set(_changed_defaults(change)) if change.path.endswith(".py") else set()
         programs = owners.of_existing(change.path) if names else ()
         if programs:
-            passed = frozenset.intersection(*(_passed(each, owners, launched) for each in programs))
+            passed = frozenset.intersection(*(_passed(each, starting) for each in programs))
             texts = [text for each in programs for text in _naming(each, owners)]
             named = [each for each in names & passed if all(_spells(each).search(text) for text in texts)]
             single = (name for name in named if all(_is_defined_once(name, each, owners) for each in programs))
@@ -37,10 +38,18 @@ def find_passed_options(changes: Iterable[FileChange], owners: Owners, launched:
     return tuple(sorted(found))
 
 
-def _passed(program: Program, owners: Owners, launched: Sequence[Launched]) -> frozenset[str]:
-    """Return the options that all commands and documents which start the program pass. A config may pass none."""
+def _with_scripts(launched: Iterable[Launched], owners: Owners) -> list[tuple[Launched, tuple[str, ...]]]:
+    """Return the commands, each with the scripts of programs that it starts."""
     entries = tuple(each.entry for each in owners.programs)
-    options = [frozenset(each.options) for each in launched if program.entry in scripts_of(each, entries)]
+    return [(each, scripts_of(each, entries)) for each in launched]
+
+
+def _passed(program: Program, launched: Sequence[tuple[Launched, Collection[str]]]) -> frozenset[str]:
+    """Return the options that all commands and documents which start the program pass. A config may pass none.
+
+    `launched`: the commands, each with the scripts that it starts.
+    """
+    options = [frozenset(each.options) for each, scripts in launched if program.entry in scripts]
     return frozenset.intersection(*options) if options and not program.started else frozenset()
 
 

@@ -17,7 +17,6 @@ from fixers.frame.change import FileChange
 from fixers.frame.modules import TRAINS
 from fixers.plans.code_units import CONFIG, PART, Unit, units_of
 from fixers.plans.programs import Program
-from fixers.sources.lines import holds
 from fixers.sources.python import TREES
 from fixers.sources.syntax import parse_python
 from fixers.sources.unparsable import Unparsable
@@ -42,6 +41,7 @@ class Reach:
     named: Callable[[], frozenset[str]]
     parsed: dict[tuple[str, bool], tuple[Unit, ...] | None] = field(default_factory=dict)
     reached: dict[str, frozenset[Key] | None] = field(default_factory=dict)
+    picking: dict[str, bool] = field(default_factory=dict)
 
     def leaves_out(self, change: FileChange, programs: Sequence[Program]) -> bool:
         """Return True if none of the programs reaches the changed code."""
@@ -100,11 +100,11 @@ class Reach:
 
     def _picks_by_name(self, path: str) -> bool:
         """Return True for a module such as `import data; getattr(data, config["module"])`."""
-        with suppress(OSError):
-            text = self.read(path)
-            names = set(PICKS.findall(text)) if holds(text, b"getattr(") else set()
-            return len(names) > MOST_PICKS or any(_imports(text, each) for each in names)
-        return False
+        if path not in self.picking:
+            self.picking[path] = False
+            with suppress(OSError):
+                self.picking[path] = _picks_by_name(self.read(path))
+        return self.picking[path]
 
     def _units(self, path: str, *, is_entry: bool) -> tuple[Unit, ...] | None:
         key = path, is_entry
@@ -123,6 +123,11 @@ def changed_units(change: FileChange, *, is_entry: bool) -> frozenset[Key] | Non
     return None
 
 
+def _picks_by_name(text: bytes) -> bool:
+    names = set(PICKS.findall(text)) if b"getattr(" in text else set()
+    return len(names) > MOST_PICKS or any(_imports(text, each) for each in names)
+
+
 def _imports(text: bytes, module: bytes) -> bool:
     """Return True if the text imports something under this name, which may be dotted."""
     name = re.escape(module)
@@ -139,12 +144,13 @@ class _Search:
     """The reached units of a program.
 
     `created`: reached classes that may have instances. Of other reached classes, only methods are reached whose names
-    are used: `Speech.load()` does not run `Speech.__init__`.
+    are used: `Speech.load()` does not run `Speech.__init__`. `followed`: classes whose methods and bases were judged,
+    and whether as created ones: methods whose names are used later are found by these names.
     """
 
     def __init__(self, units: Sequence[Unit], imports: Mapping[str, Sequence[str]]) -> None:
         self.units = units
-        self.imports = imports
+        self.imports = {path: _by_last(names) for path, names in imports.items()}
         self.by_name = _grouped(units)
         self.free = {name: [each for each in found if not each.owner] for name, found in self.by_name.items()}
         self.lines = "\n".join(self.by_name).encode()
@@ -156,6 +162,7 @@ class _Search:
                 self.methods[each.path, each.owner].append(each)
         self.found: dict[Unit, Key] = {}
         self.created: set[tuple[str, str]] = set()
+        self.followed: set[tuple[Unit, bool]] = set()
         self.used: set[str] = set()
         self.seen: set[tuple[str, str]] = set()
         self.new: list[tuple[Unit, bool]] = []
@@ -170,7 +177,9 @@ class _Search:
                 self.found[unit] = unit.key
                 self._use(unit.uses | self._composed(unit), unit.path)
             if unit.is_class:
-                self._reach_methods(unit, is_created=is_created)
+                if self.followed.isdisjoint(((unit, is_created), (unit, True))):
+                    self.followed.add((unit, is_created))
+                    self._reach_methods(unit, is_created=is_created)
             elif unit.owner and "cls" in unit.uses and (unit.path, unit.owner) not in self.created:
                 self.new += [(each, True) for each in self.by_name[unit.owner] if each.path == unit.path]
         return frozenset(self.found.values()) | {each.key for each in self.units if each.is_value}
@@ -190,13 +199,12 @@ class _Search:
     def _imported(self, found: Sequence[Unit], path: str) -> Sequence[Unit]:
         """Return those of several units of the same name that the module at `path` defines or imports."""
         own = [each for each in found if each.path == path]
-        ends = f".{found[0].name}"
-        modules = {
-            each.removesuffix(ends).rpartition(".")[2] for each in self.imports.get(path, ()) if each.endswith(ends)
-        }
+        if own:
+            return own
+        modules = self.imports.get(path, {}).get(found[0].name)
         named = [each for each in found if not modules.isdisjoint(_names_of_module(each.path))] if modules else []
         nearest = max((_shared(path, each.path) for each in named), default=0)
-        return own or [each for each in named if _shared(path, each.path) == nearest] or found
+        return [each for each in named if _shared(path, each.path) == nearest] or found
 
     def _is_method(self, unit: Unit) -> bool:
         """Return True for a method whose class is reached, if no operation of the language calls it."""
@@ -228,6 +236,16 @@ class _Search:
         for each in self._imported(found, path) if found else ():
             if each not in self.found or (is_created and each.is_class and (each.path, each.name) not in self.created):
                 yield each
+
+
+def _by_last(imports: Iterable[str]) -> Mapping[str, set[str]]:
+    """Return the last names of the imports, each with the names of the modules from which it is imported."""
+    modules: defaultdict[str, set[str]] = defaultdict(set)
+    for each in imports:
+        module, dot, name = each.rpartition(".")
+        if dot:
+            modules[name].add(module.rpartition(".")[2])
+    return modules
 
 
 def _grouped(units: Iterable[Unit]) -> Mapping[str, list[Unit]]:

@@ -13,7 +13,6 @@ from fixers.plans.programs import Program
 from fixers.sources.commands import reads_commands
 from fixers.sources.expressions import tail_of
 from fixers.sources.launched import is_document
-from fixers.sources.lines import holds_any
 from fixers.sources.python import TREES, PythonSource
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
@@ -35,14 +34,21 @@ def of_scaler_switch(program: Program, owners: Owners) -> Iterator[Doubt]:
     """Yield a doubt if all loss scalers of the program depend on a setting that the project sets to false."""
     names: set[str] = set()
     for path in (module.path for module in program.modules):
-        with suppress(OSError, Unparsable):
-            data = owners.read(path)
-            if holds_any(data, OTHERS):
-                return
-            if holds_any(data, (b"GradScaler(",)):
-                names |= _switches(TREES.read(path, data))
+        if owners.facts.of(path, _uses_library):
+            return
+        if owners.facts.of(path, _creates_scaler):
+            with suppress(Unparsable):
+                names |= _switches(TREES.read(path, owners.read(path)))
     if len(names) == 1 and OF_SCALING.search(name := names.pop()):
         yield from _off(name, program, owners)
+
+
+def _uses_library(text: bytes) -> bool:
+    return any(word in text for word in OTHERS)
+
+
+def _creates_scaler(text: bytes) -> bool:
+    return b"GradScaler(" in text
 
 
 def _switches(source: PythonSource) -> set[str]:

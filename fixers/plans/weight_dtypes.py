@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 
 from fixers.code.bf16_forms.loads import WHY_AUTO
 from fixers.frame.change import FileChange
@@ -13,6 +12,7 @@ from fixers.frame.target import Target
 from fixers.plans.doubts import Doubt
 from fixers.plans.owners import Owners
 from fixers.plans.programs import Program, imports_any
+from fixers.plans.text_facts import TextFacts
 from fixers.sources.expressions import tail_of
 from fixers.sources.function_roles import CASTS_DATA, names_adapters
 from fixers.sources.python import TREES
@@ -51,7 +51,7 @@ SELECTED = re.compile(rb"(\w+)[\"']?[ \t]*(?::[ \t]*str[ \t]*=|[:=])[ \t]*[\"']?
 
 def of_weights(program: Program, own: Sequence[FileChange], target: Target, owners: Owners) -> Iterator[Doubt]:
     """Yield the doubts about float16 that the dtypes of the program's weights raise."""
-    option = _half_weights(program, own, owners.read) or _without_autocast(own)
+    option = _half_weights(program, own, owners.facts) or _without_autocast(own)
     if option:
         yield Doubt(f"{option} sets the dtype of its weights, and mixed precision may be off", program.entry)
     if where := _unscaled_accelerator(program, own, owners):
@@ -62,7 +62,7 @@ def of_weights(program: Program, own: Sequence[FileChange], target: Target, owne
         yield Doubt(f"{where} gives its weights the dtype of a checkpoint, and 16-mixed does not cast them", where)
 
 
-def _half_weights(program: Program, own: Sequence[FileChange], read: Callable[[str], bytes]) -> str:
+def _half_weights(program: Program, own: Sequence[FileChange], facts: TextFacts) -> str:
     """Return the option that selects float16 weights after the changes, or "" if there is none.
 
     The gradients of these weights are float16, and they are not scaled where mixed precision is off.
@@ -70,11 +70,18 @@ def _half_weights(program: Program, own: Sequence[FileChange], read: Callable[[s
     selected = {name for change in own for name in _selected(change)}
     if not selected:
         return ""
-    sources = list(_sources(program, read))
-    if not any(b"TrainingArguments(" in data and OPTIONAL.search(data) for data in sources):
+    if not any(facts.of(path, _has_optional_precision) for path in program.paths):
         return ""
-    named = {name for data in sources for name in WEIGHT_DTYPE.findall(data)}
+    named = {name for path in program.paths for name in facts.of(path, _dtypes_of_weights)}
     return min((name.decode() for name in named & selected), default="")
+
+
+def _has_optional_precision(text: bytes) -> bool:
+    return b"TrainingArguments(" in text and OPTIONAL.search(text) is not None
+
+
+def _dtypes_of_weights(text: bytes) -> frozenset[bytes]:
+    return frozenset(WEIGHT_DTYPE.findall(text))
 
 
 def _unscaled_accelerator(program: Program, own: Iterable[FileChange], owners: Owners) -> str:
@@ -85,14 +92,26 @@ def _unscaled_accelerator(program: Program, own: Iterable[FileChange], owners: O
     """
     if not imports_any(program, {"accelerate"}) or not any(map(_selects_half, own)):
         return ""
-    texts = {path: owners.read(path) for path in program.paths if path.endswith(".py")}
-    if any(SCALES_ITSELF.search(text) for text in texts.values()):
+    code = [path for path in program.paths if path.endswith(".py")]
+    if any(owners.facts.of(path, _scales_itself) for path in code):
         return ""
-    created = [_accelerators(path, text) for path, text in texts.items() if b"Accelerator(" in text]
-    lines = [line for each in created for line in each]
-    if not lines or not all(lines) or any(MIXED.search(text) for _, text in owners.texts):
+    creating = (path for path in code if owners.facts.of(path, _creates_accelerator))
+    lines = [line for path in creating for line in _accelerators(path, owners.read(path))]
+    if not lines or not all(lines) or any(owners.facts.of(path, _is_mixed) for path, _ in owners.texts):
         return ""
     return lines[0]
+
+
+def _scales_itself(text: bytes) -> bool:
+    return SCALES_ITSELF.search(text) is not None
+
+
+def _creates_accelerator(text: bytes) -> bool:
+    return b"Accelerator(" in text
+
+
+def _is_mixed(text: bytes) -> bool:
+    return MIXED.search(text) is not None
 
 
 def _selects_half(change: FileChange) -> bool:
@@ -156,9 +175,3 @@ def _selected(change: FileChange) -> Iterable[bytes]:
     for line in change.after.splitlines():
         if line not in before and (found := SELECTED.search(line)):
             yield found[1]
-
-
-def _sources(program: Program, read: Callable[[str], bytes]) -> Iterable[bytes]:
-    for path in program.paths:
-        with suppress(OSError):
-            yield read(path)
