@@ -40,3 +40,13 @@ class Draft:
     @property
     def rewrite(self) -> Rewrite:
         return Rewrite(tuple(self.edits), tuple(self.findings), tuple(self.skipped))
+
+
+def joined(edits: list[Edit]) -> tuple[Edit, ...]:
+    """Merge insertions at the same position into one edit, because edits must not overlap."""
+    joined: dict[int, Edit] = {}
+    for edit in edits:
+        earlier = joined.get(edit.start)
+        whole = edit.replacement if earlier is None else earlier.replacement + edit.replacement
+        joined[edit.start] = Edit(edit.start, edit.expected, whole, edit.why)
+    return tuple(joined.values())

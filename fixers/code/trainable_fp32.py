@@ -21,11 +21,13 @@ What it does
 
     Not changed: float32 models that are never cast, models that are loaded without a dtype in a file that only runs
     with transformers 4, models that are cast only to bfloat16 or only for an evaluation after the training, models of
-    unsloth, models that a project's trainer gets together with an optimizer, models that are only saved or tested, and
-    models in files that get no other change, unless a setting of the program selects float16. DeepSpeed keeps float32
-    copies, so a model is not changed if the file imports DeepSpeed's `initialize`, if the project's own code passes the
-    model and its optimizer only to DeepSpeed's engine, or if every command, document and config that starts the script
-    uses DeepSpeed. If only some do, the loop skips parameters that ZeRO 3 has partitioned.
+    unsloth, models that the file casts to float32 between the creation of the optimizer and the training, models that
+    a project's trainer gets together with an optimizer, models that are only saved or tested, and models in files that
+    get no other change, unless a setting of the program selects float16. DeepSpeed keeps float32 copies, so a model is
+    not changed if the file imports DeepSpeed's `initialize`, if the project's own code passes the model and its
+    optimizer only to DeepSpeed's engine, or if every command, document and config that starts the script uses
+    DeepSpeed. If only some do, the loop skips parameters that ZeRO 3 has partitioned. There is a warning if Accelerate
+    prepares the model, and the file calls its `encode` or `decode` outside autocast, where float32 weights would fail.
 
 Why
     A GradScaler refuses to unscale float16 gradients: `Attempting to unscale FP16 gradients.` Replacing bfloat16 with
@@ -58,13 +60,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fixers.code.draft import Draft
+from fixers.code.draft import Draft, joined
 from fixers.code.float32_need import adapters_are_float32, imported_of, needs_float32
+from fixers.code.method_calls import CALL_BY_HAND, OUTSIDE_AUTOCAST, call_outside_autocast
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.expressions import tail_of
 from fixers.sources.float_casts import ADAPTERS, is_cast, is_cast_before
-from fixers.sources.later_casts import is_called_later, is_cast_again
+from fixers.sources.later_casts import is_called_later, is_cast_again, is_cast_later
 from fixers.sources.lines import holds_any, lines_with
 from fixers.sources.model_wraps import before_wrap, calls_in, flattening, shards_by_arguments
 from fixers.sources.python import PythonSource, reads_python
@@ -161,7 +164,7 @@ def _rewrite(source: Source, target: Target) -> Rewrite:
         if needs_float32(draft.source, group[0], target):
             float32 = adapters_are_float32(draft.source, group[0].owner, target)
             _cast(draft, group, replace(project, casters=(*casters, ADAPTERS)) if float32 else project)
-    return Rewrite(_joined(draft.edits), tuple(draft.findings))
+    return Rewrite(joined(draft.edits), tuple(draft.findings))
 
 
 def _may_make_optimizer(data: bytes) -> bool:
@@ -183,6 +186,8 @@ def _cast(draft: Draft, group: tuple[Consumer, ...], project: _Project) -> None:
     python, first = draft.source, group[0]
     if not first.owner and first.trainer:
         _cast_after(draft, first, project)
+    elif call := call_outside_autocast(python, first):
+        draft.warn(call, OUTSIDE_AUTOCAST, hint=CALL_BY_HAND)
     elif not first.owner or any(not isinstance(consumer.statement, SIMPLE) for consumer in group):
         draft.warn(first.statement, UNNAMED_MODEL, hint=CAST_BY_HAND)
     else:
@@ -197,6 +202,8 @@ def _cast_before(draft: Draft, consumer: Consumer, statement: ast.stmt, project:
     flattened = _flattened(python, consumer, place, owner)
     casters = [each for each in project.casters if each != ADAPTERS or not flattened]
     if is_cast_before(python, place, owner, casters):
+        return
+    if not flattened and is_cast_later(python, statement, owner, casters):
         return
     if b"FSDPStrategy" in python.text and any(is_fabric_setup(python, call) for call in calls_in(place)):
         draft.warn(place, SHARDED_BY_FABRIC, hint=CAST_BY_HAND)
@@ -287,13 +294,3 @@ def _lines(python: PythonSource, place: ast.stmt, owner: str, template: tuple[st
     bound = python.names.scopes[place].bindings
     each = next((name for name in EACH if name not in bound), EACH[-1])
     return tuple(line.format(each=each, owner=owner) for line in template)
-
-
-def _joined(edits: list[Edit]) -> tuple[Edit, ...]:
-    """Merge insertions at the same position into one edit, because edits must not overlap."""
-    joined: dict[int, Edit] = {}
-    for edit in edits:
-        earlier = joined.get(edit.start)
-        whole = edit.replacement if earlier is None else earlier.replacement + edit.replacement
-        joined[edit.start] = Edit(edit.start, edit.expected, whole, edit.why)
-    return tuple(joined.values())

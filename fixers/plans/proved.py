@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache, partial
 from itertools import chain
 
 from fixers.code.bf16_forms.loads import WHY_NO_DTYPE
@@ -24,17 +25,20 @@ from fixers.frame.site import Tree
 from fixers.frame.target import Target
 from fixers.plans.argument_dicts import ArgumentDicts
 from fixers.plans.attached_losses import of_attached_losses
+from fixers.plans.attention_doubts import of_attention
 from fixers.plans.code_doubts import of_code
 from fixers.plans.doubts import Doubt, Sharing, entries_of
 from fixers.plans.mixed_precision import MixedPrecision
 from fixers.plans.overflowing_models import Overflows
+from fixers.plans.overridden_configs import without_overridden
 from fixers.plans.owners import PYTHON, Owners, commands_naming
-from fixers.plans.program_attention import is_kept, needed_places, path_of, replaces_flash
+from fixers.plans.program_attention import is_kept, path_of
 from fixers.plans.programs import Program, find_programs, imports_any, loaded_by
 from fixers.plans.proof import Proof, proof_of
 from fixers.plans.rejected_commands import rejected_commands
 from fixers.plans.scaler_switch import of_scaler_switch
 from fixers.plans.shared_casts import using_changed_casts
+from fixers.plans.skipped_updates import of_skipped_updates
 from fixers.plans.weight_dtypes import of_weights
 from fixers.settings.known_formats import is_known_format
 from fixers.sources.commands import reads_commands
@@ -80,19 +84,21 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
     attached = _not_started(owners, run)
     warnings = _blocking(plan, attribution, changes)
     mixed = MixedPrecision(attribution, changes, target)
-    overflows, dicts = Overflows(attribution.reach), ArgumentDicts(attribution)
+    overflows, dicts = Overflows(attribution.reach, attribution.facts), ArgumentDicts(attribution)
+    may_be_half = cache(partial(_may_train_half, changes=changes, target=target, read=tree.read))
     doubts: dict[str, Doubt] = {}
     for program in dict.fromkeys(chain.from_iterable(attached.values())):
         mine = [changes[path] for path, own in attached.items() if program in own]
-        of_trained = _half(program, changes, target, tree.read)
-        replaced = _of_attention(program, target, mine)
+        of_trained = _half(program, may_be_half)
+        replaced = of_attention(program, target.code_facts.traits, mine, attribution)
         of_called = _of_kernel_calls(program, plan, attribution)
         of_flash = _of_kernels(program, target), of_called, warnings.of_flash(program), replaced
         of_options = _unread(program, mine), of_weights(program, mine, target, attribution)
         of_scale = of_trained, mixed.of_trainer(program, mine), overflows.of(program, mine), mixed.of_notebooks(program)
-        of_losses = of_scaler_switch(program, attribution), of_attached_losses(program, attribution.reach)
-        of_texts = dicts.of(program), of_code(program, attribution.read), warnings.of(program, mine)
-        doubt = next(chain(*of_flash, *of_texts, *of_options, *of_scale, *of_losses), None)
+        of_losses = of_scaler_switch(program, attribution), of_attached_losses(program, attribution)
+        of_updates = of_skipped_updates(program, attribution, target.code_facts.deepspeed_only)
+        of_texts = dicts.of(program), of_code(program, attribution.facts), warnings.of(program, mine)
+        doubt = next(chain(*of_flash, *of_texts, *of_options, *of_scale, *of_losses, of_updates), None)
         if doubt is not None:
             doubts[program.entry] = doubt
     shared = {path: own for path, own in attached.items() if path not in warnings.unsuited}
@@ -104,7 +110,7 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
     launched, entries = target.code_facts.traits.launched, [each.entry for each in attribution.programs]
     rejected = rejected_commands(changes.keys() - held_back - outside, launched, entries, tree.read)
     proof = proof_of(outside, held_back, doubts, warnings.unsuited, unstarted, rejected)
-    proof = _of_mixed(proof, mixed, attached, doubts)
+    proof = without_overridden(_of_mixed(proof, mixed, attached, doubts), changes, launched)
     proof = replace(proof, skipped=proof.skipped + overflows.left(shared, doubts))
     probing = mixed.of_probes(held_back, doubts)
     return replace(proof, repeated=warnings.repeated(doubts), probing=probing, doubted=frozenset(doubts))
@@ -235,13 +241,6 @@ def _of_kernel_calls(program: Program, plan: Plan, attribution: Owners) -> Itera
             yield Doubt(CALLED.format(where=each.where), each.where, of_flash=True)
 
 
-def _of_attention(program: Program, target: Target, own: Iterable[FileChange]) -> Iterator[Doubt]:
-    """Yield a doubt for each place that fails because a file of several programs no longer selects FlashAttention."""
-    selecting = [each.path for each in own if replaces_flash(each)]
-    for place in needed_places(program, target.code_facts.traits, selecting):
-        yield Doubt(place.message.removeprefix(NOT_REPLACED), f"{place.path}:{place.line}", of_flash=True)
-
-
 def _unread(program: Program, own: Iterable[FileChange]) -> Iterator[Doubt]:
     """Yield a doubt for each config or command with a float16 value that no known code of the program reads."""
     if any(module.parses or module.half for module in program.modules):
@@ -259,12 +258,17 @@ def _only_names_of_lightning(change: FileChange) -> bool:
     return all(NAME_OF_LIGHTNING.search(line) for line in change.after.splitlines() if line not in before)
 
 
-def _half(
-    program: Program, changes: Mapping[str, FileChange], target: Target, read: Callable[[str], bytes]
-) -> Iterator[Doubt]:
+def _half(program: Program, may_be_half: Callable[[str], bool]) -> Iterator[Doubt]:
     """Yield a doubt for each trainer or optimizer whose weights may still be float16 after the changes."""
     for path in (module.path for module in program.modules if module.trains):
-        with suppress(OSError, Unparsable):
-            source = Source(path, changes[path].after if path in changes else read(path))
-            if may_train_half(source, target.at(path, source.data)):
-                yield Doubt("weights that it trains may be float16, and are not cast to float32", path)
+        if may_be_half(path):
+            yield Doubt("weights that it trains may be float16, and are not cast to float32", path)
+
+
+def _may_train_half(
+    path: str, *, changes: Mapping[str, FileChange], target: Target, read: Callable[[str], bytes]
+) -> bool:
+    with suppress(OSError, Unparsable):
+        source = Source(path, changes[path].after if path in changes else read(path))
+        return may_train_half(source, target.at(path, source.data))
+    return False

@@ -114,14 +114,13 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Se
     precise = {fixer.name for fixer in fixers if fixer.name in OF_PRECISION}
     modules = [each for each in found if not is_outside(each, target)]
     plan, target = _without_untaken(site, fixers, target, modules, plan)
-    changes = _files(_of_fixers(plan, precise))
-    documents = _documents(site, precise, target)
-    if not changes:
-        programs = owners_of(plan, modules, target, site.tree).programs if documents else ()
-        return plan.plus(_report(documents, programs, plan, target, site.tree))
-    uncalled = find_uncalled(changes, site.tree, modules)
+    uncalled = find_uncalled(_files(plan), site.tree, modules)
     target = replace(target, code_facts=replace(target.code_facts, uncalled=uncalled))
     plan = plan_again(site.tree, uncalled, NOT_CALLED, _applicable(fixers, target), target, plan)
+    documents = _documents(site, precise, target)
+    if not _files(_of_fixers(plan, precise)):
+        programs = owners_of(plan, modules, target, site.tree).programs if documents else ()
+        return plan.plus(_report(documents, programs, plan, target, site.tree))
     owners = owners_of(_of_fixers(plan, precise), modules, target, site.tree)
     inferring = find_inference_code(_files(_of_fixers(plan, precise)), owners, _scripts(found, target))
     target = replace(target, code_facts=replace(target.code_facts, only_inference=inferring))

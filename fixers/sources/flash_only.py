@@ -32,6 +32,11 @@ SETS_CAUSAL = re.compile(
 `self.is_causal` is common in transformers and harmless.
 """
 OF_FLASH = re.compile(r"\w+FlashAttention2$")
+MAKES_MASK = re.compile(
+    rb"create_bidirectional_mask|\.(?:_update_causal_mask|_?create_causal_mask)[ \t]*=(?!=)"
+    rb"|def[ ]+_update_causal_mask\b"
+)
+"""Matches code that replaces the causal mask: SDPA then gets a mask which agrees with `is_causal`."""
 NOT_REPLACED = "FlashAttention is not replaced, although this card cannot run it: "
 LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 ASSIGNED_ONLY = "the branch without FlashAttention uses {name}, which only the FlashAttention branch assigns"
@@ -93,7 +98,12 @@ def find_flash_only(source: PythonSource) -> tuple[FlashOnly, ...]:
 
 
 def _not_causal(source: PythonSource) -> Iterator[FlashOnly]:
-    """Yield the first assignment such as `layer.self_attn.is_causal = False`, except to `self.is_causal`."""
+    """Yield the first assignment such as `layer.self_attn.is_causal = False`, except to `self.is_causal`.
+
+    A file that also replaces the mask does not count.
+    """
+    if MAKES_MASK.search(source.text):
+        return
     for assignment in source.names.of_type(ast.Assign):
         match assignment:
             case ast.Assign(targets=[ast.Attribute(value=owner, attr="is_causal")], value=value):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Collection
 
 from fixers.sources.expressions import tail_of, written
+from fixers.sources.float_casts import is_cast
+from fixers.sources.model_wraps import calls_in
+from fixers.sources.names import FUNCTIONS
 from fixers.sources.python import PythonSource
-from fixers.sources.training_setup import Consumer, casts_to_half, changes_dtype, function_of, is_same_model
+from fixers.sources.training_setup import Consumer, block_of, casts_to_half, changes_dtype, function_of, is_same_model
 
 NOT_TRAINED = re.compile(r"not [\w.]*train\w*\b|.*\bpure_bf16\b", re.DOTALL)
 EVALUATES = frozenset({"eval", "no_grad", "inference_mode", "generate", "predict", "evaluate"})
@@ -49,6 +53,22 @@ def _is_at_the_end(python: PythonSource, call: ast.Call) -> bool:
     return any(tail_of(each).startswith("save") or tail_of(each).endswith("state_dict") for each in same)
 
 
+def is_cast_later(python: PythonSource, statement: ast.stmt, owner: str, casters: Collection[str]) -> bool:
+    """Return True if the model is cast to float32 after the statement, in its block, and before it is trained.
+
+    Such a cast keeps the parameters that an optimizer already has, and changes their data.
+    """
+    block = block_of(python, statement)
+    for later in block[block.index(statement) + 1 :]:
+        if isinstance(later, FUNCTIONS):
+            continue
+        if is_cast(python, later, owner, casters):
+            return True
+        if any(changes_dtype(python, each, owner) or _trains(python, each) for each in calls_in(later)):
+            return False
+    return False
+
+
 def is_trained(python: PythonSource, call: ast.Call) -> bool:
     """Return True if the model may be trained after this cast."""
     return not (is_not_trained(python, call) or is_for_evaluation(python, call))
@@ -74,8 +94,12 @@ def is_not_trained(python: PythonSource, call: ast.Call) -> bool:
 
 def _is_training_later(python: PythonSource, call: ast.Call) -> bool:
     function = function_of(python, call)
-    later = (each for each in python.names.of_type(ast.Call) if each.lineno > call.lineno)
-    return any(function_of(python, each) is function and _trains(python, each) for each in later)
+    training = python.remember("training calls", lambda: _training_calls(python))
+    return any(each.lineno > call.lineno and function_of(python, each) is function for each in training)
+
+
+def _training_calls(python: PythonSource) -> list[ast.Call]:
+    return [each for each in python.names.of_type(ast.Call) if _trains(python, each)]
 
 
 def _trains(python: PythonSource, call: ast.Call) -> bool:
@@ -83,7 +107,10 @@ def _trains(python: PythonSource, call: ast.Call) -> bool:
     if TRAINS.fullmatch(tail_of(call)):
         return True
     called = call.func.id if isinstance(call.func, ast.Name) else ""
-    return bool(called) and any(
-        getattr(function_of(python, each), "name", "") == called and TRAINS.fullmatch(tail_of(each))
-        for each in python.names.of_type(ast.Call)
-    )
+    return bool(called) and called in python.remember("training functions", lambda: _training_functions(python))
+
+
+def _training_functions(python: PythonSource) -> frozenset[str]:
+    """Return the names of the functions of this file that call a function whose name is common for training."""
+    calls = (each for each in python.names.of_type(ast.Call) if TRAINS.fullmatch(tail_of(each)))
+    return frozenset(getattr(function_of(python, each), "name", "") for each in calls)

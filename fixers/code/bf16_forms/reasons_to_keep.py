@@ -31,7 +31,8 @@ RANGE = re.compile(
     r"overflow|underflow|\bnan'?s?\b|\binf(?:s|inity)?\b|dynamic range|exponent range|numerical(?:ly)? (?:in)?stab"
     r"|(?:not|n't|never|instead of|avoid|unlike|breaks? (?:in|with)) (?:use |be |work with |support )?(?:in )?"
     r"(?:fp|float)16"
-    r"|(?:requires?|needs?|must (?:be|use)|only (?:supports?|works? (?:with|in))|only) (?:in )?(?:bf16|bfloat[ -]?16)",
+    r"|(?:requires?|needs?|must (?:be|use)|only (?:supports?|works? (?:with|in))|only) (?:in )?(?:bf16|bfloat[ -]?16)"
+    r"|\b(?:suited|suitable|designed|meant) (?:for|to use) (?:bf16|bfloat[ -]?16)",
     re.IGNORECASE,
 )
 """Matches reasons against float16 in comments and messages."""

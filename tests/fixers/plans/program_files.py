@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fixers.frame.change import FileChange, Plan
 from fixers.frame.disk_tree import DiskTree
@@ -126,7 +127,16 @@ def with_text(code: str, text: str) -> str:
     return json.dumps({"cells": cells}, indent=1)
 
 
-def planned(root: Path, files: dict[str, str]) -> Plan:
+def planned(root: Path, files: dict[str, str], *, settles: bool = True) -> Plan:
+    """Return the plan for the files. Fails if a second plan, for the changed files, changes something again."""
+    plan = _plan(root, files)
+    if settles and plan.changes:
+        with TemporaryDirectory(dir=root.parent) as folder:
+            assert changed(_plan(Path(folder), files | changed(plan))) == {}, "a second plan is not empty"
+    return plan
+
+
+def _plan(root: Path, files: dict[str, str]) -> Plan:
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
