@@ -14,7 +14,7 @@ from fixers.frame.change import FileChange, Plan
 from fixers.frame.findings import warning
 from remote.errors import Busy, FixRefused
 from remote.project.digests import read_json
-from remote.project.records_folder import RECORDS_FOLDER, exclude_from_git, open_lock, refuse_links
+from remote.project.records_folder import RECORDS_FOLDER, create_folder, exclude_from_git, open_lock, refuse_links
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import Finding
 from remote.protocol.parts import write_beside
@@ -107,8 +107,8 @@ def _keep_original(root: Path, change: FileChange) -> None:
         step = Step(earlier.before, (before, after))
     else:
         step = Step(before, (after,))
-        _original(root, before).parent.mkdir(parents=True, exist_ok=True)
-        write_keeping_mode(_original(root, before), change.before)
+        create_folder(_original(root, before).parent)
+        write_beside(str(_original(root, before)), change.before, 0o600)
     _write_journal(root, replace(journal, steps={**journal.steps, change.path: step}))
 
 
@@ -174,7 +174,7 @@ def _read_journal(root: Path) -> Journal:
 
 
 def _write_journal(root: Path, journal: Journal) -> None:
-    write_keeping_mode(root / UNDO / "journal.json", dumps(journal))
+    write_beside(str(root / UNDO / "journal.json"), dumps(journal), 0o600)
 
 
 def _drop_originals(root: Path, needed: set[str]) -> None:
@@ -188,7 +188,7 @@ def _drop_originals(root: Path, needed: set[str]) -> None:
 def _locked(root: Path) -> Iterator[None]:
     """Lock the folder until the end of the block, and exclude .halfstep from git. Raises Busy."""
     folder = refuse_links(root / UNDO)
-    folder.mkdir(parents=True, exist_ok=True)
+    create_folder(folder)
     exclude_from_git(root / RECORDS_FOLDER)
     with open_lock(folder / "lock") as lock:
         try:

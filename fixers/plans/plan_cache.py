@@ -16,7 +16,7 @@ from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.plans.file_plan import FileOutcome
 from remote.project.digests import MAX_JSON, parse_record
-from remote.project.records_folder import RECORDS_FOLDER, exclude_from_git, find_link
+from remote.project.records_folder import RECORDS_FOLDER, create_folder, exclude_from_git, find_link
 from remote.project.user_folder import is_signed, sign
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import Finding
@@ -114,7 +114,7 @@ class PlanCache:
         data = json.dumps(stored, separators=(",", ":")).encode()
         with suppress(OSError):
             signature = sign(self.file.name.encode() + data).encode()  # valid for these fixers and this target only
-            self.file.parent.mkdir(parents=True, exist_ok=True)
+            create_folder(self.file.parent)
             exclude_from_git(self.file.parents[1])
             with replacing(str(self.file)) as file:
                 file.write(signature + b"\n" + data)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from remote.errors import BadUsage, Busy, DiskFull
 from remote.project.digests import parse_record
-from remote.project.records_folder import open_lock, refuse_links
+from remote.project.records_folder import create_folder, open_lock, refuse_links
 from remote.protocol.dataclass import dataclass
 from remote.protocol.parts import write_beside
 from remote.protocol.shell import shell_command
@@ -37,15 +37,15 @@ RUN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(@[A-Za-z0-9._-]+)?")
 NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 
 
-def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write `data` to `path` atomically and durably.
+def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write `data` to `path` atomically and durably. By default, only the user can read the file.
 
     Raises DiskFull, and BadUsage if `.halfstep` or a folder of the path below it is a symbolic link, or if the path is
     a folder.
     """
     refuse_links(path.parent)
     with disk_full_as_error(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        create_folder(path.parent)
         write_beside(str(path), data, mode)
 
 
@@ -76,7 +76,7 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
     """
     refuse_links(path.parent)
     with disk_full_as_error(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        create_folder(path.parent)
         file = open_lock(path)
     with file:
         try:

@@ -29,6 +29,7 @@ from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, list_notes
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage, Busy, HalfstepError, Interrupted, ToolFailed
+from remote.project.records_folder import create_folder
 from remote.protocol.quantities import count, size
 from remote.protocol.shell import shell_command
 from remote.pull.events import is_event_name
@@ -56,7 +57,7 @@ def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False)
         raise ToolFailed("TensorBoard is not installed in the environment of halfstep", hint=hint)
     note, records = named_run(run, Path.cwd())
     folder = records.folder_named(note.name)
-    folder.mkdir(parents=True, exist_ok=True)
+    create_folder(folder)
     refuse_redirects(records.runs)
     port = free_port(port, note.name)
     with _viewer(records.runs, port) as viewer:

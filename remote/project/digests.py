@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from remote.errors import SyncRefused
 from remote.project.real_paths import real_path_of
-from remote.project.records_folder import find_link
+from remote.project.records_folder import create_folder, find_link
 from remote.project.secrets import SCANNED_BYTES, secret_by_content
 from remote.protocol.parts import replacing
 from remote.protocol.regular import open_regular, read_regular
@@ -144,7 +144,7 @@ def write_state(folder: Path, name: str, value: Any) -> None:
         return
     data = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        create_folder(folder)
         with replacing(str(folder / name)) as file:
             file.write(data)
     except OSError:

@@ -1,7 +1,8 @@
-"""The folder `.halfstep` of a project. Since a cloned project may contain this folder, no link in it is followed."""
+"""The folder `.halfstep` of a project: only its owner can read it. A clone may contain one, so no link is followed."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -9,22 +10,43 @@ import stat
 from pathlib import Path
 
 from remote.errors import BadUsage
+from remote.project.user_folder import create_private
 from remote.protocol.parts import write_beside
 from remote.protocol.shell import shell_command
 
 RECORDS_FOLDER = ".halfstep"
 NOT_A_FILE = (errno.EISDIR, errno.ENXIO)
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def find_link(path: Path) -> Path | None:
-    """Return the topmost symbolic link among `.halfstep` and the parts of the path below it, or None."""
-    parts = path.parts
-    if RECORDS_FOLDER not in parts:
+    """Return the topmost symbolic link among `.halfstep` and the parts of the path below it, or None.
+
+    Raises BadUsage if a folder is closed to this user.
+    """
+    records = _records_folder(path)
+    if records is None:
         return None
-    first = len(parts) - parts[::-1].index(RECORDS_FOLDER)
-    below = (Path(*parts[:end]) for end in range(first, len(parts) + 1))
-    return next((part for part in below if part.is_symlink()), None)
+    below = (Path(*path.parts[:end]) for end in range(len(records.parts), len(path.parts) + 1))
+    return next((part for part in below if _is_symlink(part)), None)
+
+
+def create_folder(folder: Path) -> None:
+    """Create a folder, and the missing folders above it. `.halfstep` is closed to other users. Raises OSError.
+
+    The records contain copies of files that other users may not read. Older versions created `.halfstep` with the mode
+    that the umask gives: an existing one is changed if it belongs to the user.
+    """
+    records = _records_folder(folder)
+    if records is None:
+        folder.mkdir(parents=True, exist_ok=True)
+        return
+    create_private(folder)
+    # On a file system without modes, chmod fails.
+    with contextlib.suppress(OSError):
+        _close_to_others(records)
 
 
 def refuse_links(path: Path) -> Path:
@@ -35,8 +57,8 @@ def refuse_links(path: Path) -> Path:
 
 
 def refuse_link(path: Path) -> None:
-    """Raise BadUsage if the path itself is a symbolic link."""
-    if path.is_symlink():
+    """Raise BadUsage if the path itself is a symbolic link, or if its folder is closed to this user."""
+    if _is_symlink(path):
         raise _is_link(path)
 
 
@@ -71,7 +93,31 @@ def exclude_from_git(folder: Path) -> None:
     """Write the `.gitignore` of a project's `.halfstep` folder, unless it exists. The folder itself must exist."""
     ignore = refuse_links(folder) / ".gitignore"
     if not os.path.lexists(ignore):
-        write_beside(str(ignore), b"*\n", 0o644)
+        write_beside(str(ignore), b"*\n", 0o600)
+
+
+def _records_folder(path: Path) -> Path | None:
+    """Return the `.halfstep` folder in the path, or None if the path is not in such a folder."""
+    parts = path.parts
+    return Path(*parts[: len(parts) - parts[::-1].index(RECORDS_FOLDER)]) if RECORDS_FOLDER in parts else None
+
+
+def _close_to_others(folder: Path) -> None:
+    descriptor = os.open(folder, FOLDER_FLAGS)
+    try:
+        status = os.fstat(descriptor)
+        if status.st_uid == os.geteuid() and status.st_mode & OTHERS:
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~OTHERS)
+    finally:
+        os.close(descriptor)
+
+
+def _is_symlink(path: Path) -> bool:
+    try:
+        return path.is_symlink()
+    except PermissionError:
+        message = f"{path.parent} cannot be read, because another user created it"
+        raise BadUsage(message, where=str(path.parent), hint=shell_command("ls -ld {}", path.parent)) from None
 
 
 def _is_link(path: Path) -> BadUsage:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from remote.errors import Busy, DiskFull, PullRefused
-from remote.project.records_folder import refuse_links
+from remote.project.records_folder import create_folder, refuse_links
 from remote.protocol.exits import ExitCode
 from remote.protocol.shell import shell_command
 
@@ -31,7 +31,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         refuse_links(path)
         with local_errors(path):
-            path.mkdir(parents=True, exist_ok=True)
+            create_folder(path)
             self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.path = path
         self._changed: set[str] = set()

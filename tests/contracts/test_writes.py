@@ -58,6 +58,24 @@ def test_SE_no_module_of_the_laptop_writes_through_a_link() -> None:
     assert found == [], "use write_atomic, write_state, replacing or Folder.opened"
 
 
+CREATES_FOLDERS = {"remote.project.records_folder", "remote.project.user_folder"}
+"""The modules whose functions create folders for the others, with a mode."""
+TEMPORARY = {"remote.project.commit": "a new temporary folder"}
+
+
+def test_SE_folders_are_created_only_by_functions_that_close_them_to_other_users() -> None:
+    found = [
+        f"{module.where}:{node.lineno}"
+        for module in modules()
+        if module.name.startswith(("pipeline", "fixers", "remote")) and not module.name.startswith("remote.payload")
+        if module.name not in {*ELSEWHERE, *CREATES_FOLDERS, *TEMPORARY}
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr in ("mkdir", "makedirs") and all(word.arg != "dir_fd" for word in node.keywords)
+    ]
+    assert found == [], "use create_folder, or create_private for the user's own folders"
+
+
 @pytest.mark.parametrize(
     ("code", "writes"),
     [
