@@ -17,13 +17,11 @@ from remote.link.prompter import Prompter
 from remote.link.ssh.known_hosts import Entry, HostKey, Trust, Verdict, entries_for, judge_host_key, parse_known_hosts
 from remote.link.ssh.known_hosts_command import OPTION, run_known_hosts_command
 from remote.link.ssh.revoked_keys import require_not_revoked
-from remote.link.ssh.route import ResolvedHop
+from remote.link.ssh.route import MAX_KNOWN_HOSTS, ResolvedHop
 from remote.project.user_folder import create_private, user_file
 from remote.protocol.dataclass import dataclass
 from remote.protocol.regular import read_regular
 from remote.protocol.shell import shell_command
-
-MAX_KNOWN_HOSTS = 16 * 2**20
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
         try:
             if path == Path(os.devnull):
                 continue  # `UserKnownHostsFile /dev/null` means that there is no file.
-            data = read_regular(path, MAX_KNOWN_HOSTS, follow=True)
+            data = read_regular(path, MAX_KNOWN_HOSTS if path == own else hop.known_hosts_limit, follow=True)
             mode = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):
             continue

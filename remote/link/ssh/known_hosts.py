@@ -8,11 +8,11 @@ from __future__ import annotations
 import base64
 import binascii
 import enum
-import fnmatch
 import hashlib
 import hmac
 from collections.abc import Iterable
 
+from remote.link.ssh.host_patterns import matches_pattern
 from remote.protocol.dataclass import dataclass
 from remote.protocol.text import file_lines, line_fields
 
@@ -47,9 +47,9 @@ class Entry:
         if self.names.startswith("|1|"):
             return _hashed_match(self.names, name)
         matched = False
+        lowered = name.lower()
         for pattern in self.names.lower().split(","):
-            glob = pattern.removeprefix("!")
-            if fnmatch.fnmatchcase(name.lower(), glob.replace("[", "[[]")):
+            if matches_pattern(lowered, pattern.removeprefix("!")):
                 if pattern.startswith("!"):
                     return False
                 matched = True

@@ -12,7 +12,14 @@ from pathlib import Path
 from remote.errors import BadUsage
 from remote.link.address import Address, Hop, judge_host, parse_hop
 from remote.link.ssh.options import Options, expand_home, read_ssh_options
-from remote.link.ssh.route import PASSWORD_TRIES, ResolvedHop, Route, known_hosts_name
+from remote.link.ssh.route import (
+    MAX_KNOWN_HOSTS,
+    MAX_PROJECT_KNOWN_HOSTS,
+    PASSWORD_TRIES,
+    ResolvedHop,
+    Route,
+    known_hosts_name,
+)
 from remote.project.user_folder import home
 
 MAX_HOPS = 8
@@ -91,6 +98,7 @@ def _hop(
         identities_only=bool(identity_file) or _first_value(options, "identitiesonly") == "yes",
         agent_socket=_agent(options, environment, folder),
         known_hosts=tuple(dict.fromkeys(known)),
+        known_hosts_limit=MAX_PROJECT_KNOWN_HOSTS if known_hosts else MAX_KNOWN_HOSTS,
         known_hosts_command=() if known_hosts else _values(options, "knownhostscommand"),
         revoked_keys=tuple(expand_home(path, folder) for path in _values(options, "revokedhostkeys")),
         key_name=_first_value(options, "hostkeyalias") or known_hosts_name(host, port),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from remote.protocol.dataclass import dataclass
 
+MAX_KNOWN_HOSTS = 16 * 2**20
+MAX_PROJECT_KNOWN_HOSTS = 2**20
+"""The largest file that `known_hosts:` of a host file may name: a project may contain both."""
 PASSWORD_TRIES = 3
 
 
@@ -12,6 +15,7 @@ class ResolvedHop:
     """One SSH server of a route, as resolved by `ssh -G`.
 
     `key_name` is its name in known_hosts; `host_key` is the fingerprint that the host file pins.
+    A file of `known_hosts` has at most `known_hosts_limit` bytes.
     `revoked_keys` are the files of RevokedHostKeys, and `known_hosts_command` the words of KnownHostsCommand.
     `accept_new` and `strict` are StrictHostKeyChecking `accept-new` and `yes`, `batch` is BatchMode. `methods` are the
     permitted methods of the login, in order: PreferredAuthentications without those that PubkeyAuthentication,
@@ -27,6 +31,7 @@ class ResolvedHop:
     identities_only: bool = False
     agent_socket: str | None = None
     known_hosts: tuple[str, ...] = ()
+    known_hosts_limit: int = MAX_KNOWN_HOSTS
     known_hosts_command: tuple[str, ...] = ()
     revoked_keys: tuple[str, ...] = ()
     key_name: str = ""

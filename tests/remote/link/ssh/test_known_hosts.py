@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from remote.errors import HostKeyRefused
-from remote.link.ssh.host_keys import MAX_KNOWN_HOSTS, add_known_host, read_known_hosts
+from remote.link.ssh.host_keys import add_known_host, read_known_hosts
 from remote.link.ssh.known_hosts import HostKey, Trust, judge_host_key, parse_known_hosts
 from remote.link.ssh.login import LoginStrategy
-from remote.link.ssh.route import ResolvedHop
+from remote.link.ssh.route import MAX_KNOWN_HOSTS, ResolvedHop
 
 
 def key(seed: int, kind: str = "ssh-ed25519") -> HostKey:
