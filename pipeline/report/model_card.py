@@ -8,14 +8,39 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline.report.model import RunReport
-from remote.protocol.dataclass import dataclass
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.evaluation import ADAPTER, EvaluationResult
 from remote.protocol.text import safe_text
 
 MAX_LINE = 20_000
 
-AUTO_CLASSES = {"CAUSAL_LM": "AutoModelForCausalLM", "SEQ_2_SEQ_LM": "AutoModelForSeq2SeqLM"}
-"""The transformers class that loads the base model, for each PEFT task type. Other task types use AutoModel."""
+SEQUENCES = "AutoModelForSequenceClassification"
+AUTO_CLASSES = {
+    "CAUSAL_LM": "AutoModelForCausalLM",
+    "SEQ_2_SEQ_LM": "AutoModelForSeq2SeqLM",
+    "SEQ_CLS": SEQUENCES,
+    "TOKEN_CLS": "AutoModelForTokenClassification",
+    "QUESTION_ANS": "AutoModelForQuestionAnswering",
+    "FEATURE_EXTRACTION": "AutoModel",
+}
+"""The transformers class that loads the base model, for each PEFT task type. Adapters without a task type use AutoModel.
+
+With a class of another task, peft finds no weights of the head in the adapter, or loads the base model unchanged.
+"""
+WITH_LABELS = ("SEQ_CLS", "TOKEN_CLS")
+AUDIO_ENCODERS = (
+    "wav2vec2",
+    "wav2vec2_bert",
+    "wav2vec2_conformer",
+    "hubert",
+    "wavlm",
+    "data2vec_audio",
+    "unispeech",
+    "sew",
+)
+"""Models that classify recordings, by the name of their encoder in the names of the weights."""
+HEAD = re.compile(r"(?:^|\.)(?:classifier|score)(?:\.(?:out_proj|dense_2|\d+))?\.weight$")
+"""The last layer of a classifier, as peft saves it with the adapter (`modules_to_save`)."""
 BUILT_IN = "AutoModelForMultimodalLM"
 """The class of the base model, if an adapter of the built-in trainer does not record it."""
 
@@ -29,7 +54,7 @@ class CardFacts:
 
     `base` is a hub id, a path, or "" if it is unknown, `datasets` are hub ids, and `settings` are the LoRA settings.
     `place` is the repository or the folder of the adapter. `built_in` is True if the built-in trainer trained the
-    adapter.
+    adapter. `shapes` are the shapes of the adapter's weights by name.
     """
 
     place: str
@@ -41,6 +66,7 @@ class CardFacts:
     built_in: bool
     report: RunReport | None = None
     evaluation: EvaluationResult | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def loading_lines(facts: CardFacts) -> tuple[str, ...]:
@@ -48,10 +74,11 @@ def loading_lines(facts: CardFacts) -> tuple[str, ...]:
     name = _base_class(facts)
     revision = f", revision={json.dumps(facts.revision)}" if facts.revision else ""
     base = json.dumps(facts.base or UNNAMED, ensure_ascii=False)
+    labels = f", num_labels={count}" if (count := _label_count(facts)) else ""
     return (
         "from peft import PeftModel",
         f"from transformers import {name}",
-        f"model = PeftModel.from_pretrained({name}.from_pretrained({base}{revision}), {json.dumps(facts.place)})",
+        f"model = PeftModel.from_pretrained({name}.from_pretrained({base}{revision}{labels}), {json.dumps(facts.place)})",
     )
 
 
@@ -62,7 +89,22 @@ def _base_class(facts: CardFacts) -> str:
         name = str(recorded.get("base_model_class"))
         if name.isidentifier():
             return name
-    return BUILT_IN if facts.built_in else AUTO_CLASSES.get(str(facts.settings.get("task_type")), "AutoModel")
+    if facts.built_in:
+        return BUILT_IN
+    name = AUTO_CLASSES.get(str(facts.settings.get("task_type")), "AutoModel")
+    parts = {part for weight in facts.shapes for part in weight.split(".")}
+    return "AutoModelForAudioClassification" if name == SEQUENCES and parts.intersection(AUDIO_ENCODERS) else name
+
+
+def _label_count(facts: CardFacts) -> int | None:
+    """Return the number of outputs of the classifier that was saved with the adapter, or None without a classifier.
+
+    The base model would get a classifier with two outputs, into which peft cannot load the weights.
+    """
+    if facts.settings.get("task_type") not in WITH_LABELS:
+        return None
+    rows = [shape[0] for name, shape in facts.shapes.items() if HEAD.search(name) and len(shape) == 2]
+    return rows[0] if len(set(rows)) == 1 else None
 
 
 def render_card(facts: CardFacts) -> str:

@@ -26,6 +26,7 @@ from remote.protocol.jobs import JobState
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.shell import shell_command
 from remote.protocol.training import FRESH
+from remote.pull.safetensors import read_shapes
 
 CARD = "README.md"
 LOCAL_CARD = "model-card.md"
@@ -108,6 +109,7 @@ def _facts(note: RunNote, root: Path, folder: Path, repo: str) -> CardFacts:
         built_in=model is not None,
         report=read_report(folder),
         evaluation=read_evaluation(folder),
+        shapes=read_shapes(folder / "adapter" / WEIGHTS),
     )
 
 

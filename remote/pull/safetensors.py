@@ -30,20 +30,10 @@ BITS = {
 
 def judge_safetensors(path: Path) -> str:
     """Return why the file is not a valid safetensors file, or ""."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if size < 8 or length > min(MAX_HEADER, size - 8):
-            return f"the header would have {length} bytes, but the file has {size}"
-        raw = file.read(length)
-    if sum(map(raw.count, (b",", b"[", b"{"))) > MAX_VALUES:
-        return f"the header has more than {MAX_VALUES} values"
     try:
-        header = json.loads(raw, object_pairs_hook=_unique_keys)
-    except (ValueError, RecursionError) as error:
-        return f"the header is not JSON: {error}"
-    if not isinstance(header, dict):
-        return "the header is not an object"
+        header, data_bytes = _read_header(path)
+    except ValueError as error:
+        return str(error)
     spans = []
     for name, entry in header.items():
         if name == "__metadata__":
@@ -52,7 +42,34 @@ def judge_safetensors(path: Path) -> str:
         if span is None:
             return f"the header's entry for {name!r} is inconsistent"
         spans.append(span)
-    return _judge_spans(sorted(spans), size - 8 - length)
+    return _judge_spans(sorted(spans), data_bytes)
+
+
+def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor by its name. Return {} if the file is not a valid safetensors file."""
+    if judge_safetensors(path):
+        return {}
+    header, _ = _read_header(path)
+    return {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
+
+
+def _read_header(path: Path) -> tuple[dict[str, Any], int]:
+    """Return the header, and the number of bytes after it. Raises ValueError."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(MAX_HEADER, size - 8):
+            raise ValueError(f"the header would have {length} bytes, but the file has {size}")
+        raw = file.read(length)
+    if sum(map(raw.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise ValueError(f"the header has more than {MAX_VALUES} values")
+    try:
+        header = json.loads(raw, object_pairs_hook=_unique_keys)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the header is not JSON: {error}") from None
+    if not isinstance(header, dict):
+        raise ValueError("the header is not an object")
+    return header, size - 8 - length
 
 
 def _judge_spans(spans: list[tuple[int, int]], data_bytes: int) -> str:

@@ -49,3 +49,54 @@ def test_SE_the_name_of_a_base_model_stays_in_its_code_span() -> None:
     text = render_card(replace(FACTS, base="a`` [x](http://evil)\n# b", title="<b>t"))
     assert "A LoRA adapter of ``` a`` [x](http://evil) # b ``` at revision `main`" in text
     assert "\n# \\<b\\>t\n" in text
+
+
+LORA = {"base_model.model.roberta.encoder.layer.0.attention.self.query.lora_A.weight": (8, 64)}
+PREFIX = "base_model.model."
+
+
+@pytest.mark.parametrize(
+    ("settings", "shapes", "call"),
+    [
+        (
+            {"task_type": "SEQ_CLS"},
+            {**LORA, f"{PREFIX}classifier.dense.weight": (64, 64), f"{PREFIX}classifier.out_proj.weight": (4, 64)},
+            'AutoModelForSequenceClassification.from_pretrained("b", num_labels=4)',
+        ),
+        (
+            {"task_type": "SEQ_CLS"},
+            {f"{PREFIX}score.weight": (7, 32)},
+            'AutoModelForSequenceClassification.from_pretrained("b", num_labels=7)',
+        ),
+        (
+            {"task_type": "SEQ_CLS"},
+            {f"{PREFIX}hubert.encoder.layers.0.lora_A.weight": (8, 64), f"{PREFIX}classifier.weight": (6, 256)},
+            'AutoModelForAudioClassification.from_pretrained("b", num_labels=6)',
+        ),
+        ({"task_type": "SEQ_CLS"}, LORA, 'AutoModelForSequenceClassification.from_pretrained("b")'),
+        (
+            {"task_type": "TOKEN_CLS"},
+            {f"{PREFIX}classifier.weight": (9, 32)},
+            'AutoModelForTokenClassification.from_pretrained("b", num_labels=9)',
+        ),
+        ({"task_type": "QUESTION_ANS"}, LORA, 'AutoModelForQuestionAnswering.from_pretrained("b")'),
+        ({"task_type": "FEATURE_EXTRACTION"}, LORA, 'AutoModel.from_pretrained("b")'),
+        ({"task_type": "CAUSAL_LM"}, {f"{PREFIX}score.weight": (7, 32)}, 'AutoModelForCausalLM.from_pretrained("b")'),
+        (
+            {
+                "task_type": None,
+                "auto_mapping": {
+                    "base_model_class": "HubertForSequenceClassification",
+                    "parent_library": "transformers.models.hubert.modeling_hubert",
+                },
+            },
+            LORA,
+            'HubertForSequenceClassification.from_pretrained("b")',
+        ),
+    ],
+)
+def test_the_base_model_is_loaded_with_the_class_of_the_adapter_s_task(
+    settings: dict[str, object], shapes: dict[str, tuple[int, ...]], call: str
+) -> None:
+    facts = CardFacts("me/speech", "speech", "b", None, (), settings, False, shapes=shapes)
+    assert f"PeftModel.from_pretrained({call}, " in render_card(facts)

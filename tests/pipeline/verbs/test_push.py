@@ -143,3 +143,17 @@ def test_without_the_adapter_of_an_unfinished_run_the_hint_finishes_the_run(
     [finding] = answer["findings"]
     assert code == ExitCode.USAGE and finding["hint"].endswith(hint)
     assert f"the run has not succeeded ({state})" in finding["message"]
+
+
+def test_the_number_of_labels_is_read_from_the_weights_of_the_classifier(project: Path, hub: Hub) -> None:
+    adapter = project / ".halfstep" / "runs" / RUN / "adapter"
+    settings = {**SETTINGS, "task_type": "SEQ_CLS"}
+    (adapter / "adapter_config.json").write_text(json.dumps(settings))
+    config = project / "configs" / "speech.yaml"
+    config.unlink()
+    row = {"dtype": "F32", "shape": [4, 2], "data_offsets": [0, 32]}
+    header = json.dumps({"base_model.model.classifier.out_proj.weight": row}).encode()
+    (adapter / "adapter_model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(32))
+    code, answer = pushed(project, hub, RUN)
+    assert code == 0
+    assert 'AutoModelForSequenceClassification.from_pretrained("/x", num_labels=4)' in answer["load"][-1]
