@@ -23,7 +23,7 @@ AUTO_CLASSES = {
     "QUESTION_ANS": "AutoModelForQuestionAnswering",
     "FEATURE_EXTRACTION": "AutoModel",
 }
-"""The transformers class that loads the base model, for each PEFT task type. Adapters without a task type use AutoModel.
+"""The transformers class that loads the base model, for each PEFT task type. Without a task type, it is AutoModel.
 
 With a class of another task, peft finds no weights of the head in the adapter, or loads the base model unchanged.
 """
@@ -75,10 +75,11 @@ def loading_lines(facts: CardFacts) -> tuple[str, ...]:
     revision = f", revision={json.dumps(facts.revision)}" if facts.revision else ""
     base = json.dumps(facts.base or UNNAMED, ensure_ascii=False)
     labels = f", num_labels={count}" if (count := _label_count(facts)) else ""
+    loaded = f"{name}.from_pretrained({base}{revision}{labels})"
     return (
         "from peft import PeftModel",
         f"from transformers import {name}",
-        f"model = PeftModel.from_pretrained({name}.from_pretrained({base}{revision}{labels}), {json.dumps(facts.place)})",
+        f"model = PeftModel.from_pretrained({loaded}, {json.dumps(facts.place)})",
     )
 
 
