@@ -1,15 +1,19 @@
 """audio-backends: compatible versions of the libraries that decode the project's audio are installed on the host.
 
 What it does
-    Reads the project's imports of soundfile, librosa, torchaudio, torchcodec and `datasets.Audio`. Reports the packages
-    that the host's interpreter lacks, a torchcodec release that does not match torch, and missing FFmpeg libraries.
+    Reads the imports of soundfile, librosa, torchaudio, torchcodec and `datasets.Audio` in the files that the command
+    reaches. Reports the packages that the host's interpreter lacks, a torchcodec or torchaudio release that does not
+    match torch, and missing FFmpeg libraries.
     Missing packages are installed into a venv that halfstep created. For any other interpreter, the finding shows the
     command. Packages that the environment fixer will install are not reported.
 
 Why
     datasets 4 decodes audio only with torchcodec, which must match torch's minor version and needs the shared libraries
     of FFmpeg 4 to 8. Otherwise the first batch fails with `please install 'torchcodec'` or `Could not load
-    libtorchcodec`. WAV and FLAC need neither torchcodec nor FFmpeg: soundfile includes its own library.
+    libtorchcodec`. `torchaudio.load` calls torchcodec since torchaudio 2.9. torchaudio needs the torch release and the
+    CUDA version that it was built for: otherwise its import fails with `Detected that PyTorch and TorchAudio were
+    compiled with different CUDA versions`. WAV and FLAC need neither torchcodec nor FFmpeg: soundfile includes its own
+    library.
 
 Before
     datasets 4 and no torchcodec on the host
@@ -27,11 +31,12 @@ How to undo
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from fixers.frame.change import HostChange, Plan
-from fixers.frame.findings import error, resolved
+from fixers.frame.findings import error, resolved, warning
 from fixers.frame.site import Site
 from fixers.setup import environment
 from fixers.setup.audio_imports import AudioUse, uses_of
@@ -57,7 +62,12 @@ TORCH_OF_TORCHCODEC = {
     (0, 9): (2, 9),
 }
 """The torch release that each torchcodec release needs, from the README of torchcodec 0.9."""
+BUILD = re.compile(r"cpu|cu\d{2,3}")
 DATASETS_WITH_TORCHCODEC = (4,)
+TORCHAUDIO_WITH_TORCHCODEC = (2, 9)
+"""torchaudio.load calls torchcodec since this release (torchaudio 2.9, `load_with_torchcodec`)."""
+NEWEST_TORCHAUDIO = (2, 11)
+"""Up to this release, each release of torchaudio was built for the torch release of the same number."""
 OLDEST_FFMPEG, NEWEST_FFMPEG = 4, 8
 
 
@@ -66,20 +76,25 @@ def plan(site: Site) -> Plan:
     survey, host, project = site.survey, site.host, site.project
     if survey is None or host is None or project is None or survey.interpreter.error:
         return Plan()
-    use = uses_of(site.tree, built_in=site.config.get("command") is None and bool(site.config.get("model")))
+    command = site.config.get("command")
+    if command and survey.interpreter.torch is None and not environment.is_requested(site.settings.get("environment")):
+        # The missing torch is reported, and its cure is another interpreter or a new environment.
+        return Plan()
+    use = uses_of(site.tree, built_in=command is None and bool(site.config.get("model")), command=command or ())
     packages = {key.replace("_", "-").lower(): value for key, value in survey.interpreter.packages.items()}
     needed = needed_packages(use, packages)
     missing = _without_planned(site, [package for package in needed if package not in packages])
-    findings = tuple(_missing(package, survey.interpreter) for package in missing)
+    findings = tuple(_missing(package, survey.interpreter, packages, use) for package in missing)
     changes: tuple[HostChange, ...] = ()
     if missing and survey.interpreter.path.startswith(posixpath.join(host.workdir, project.tree) + "/"):
         requirements = [_requirement(package, packages) for package in missing]
-        changes = (_installation(site, project.key, survey.interpreter, requirements),)
+        index = index_of(packages.get("torch", "")) if "torchaudio" in missing else ""
+        changes = (_installation(site, project.key, survey.interpreter, requirements, index),)
         findings = tuple(resolved(finding) for finding in findings)
     if "torchcodec" in needed:
         facts = read_answer(AudioFacts, host, host.ask("fix.audio.look", {"environment": dict(site.environment)}))
         findings += judge_torchcodec(packages, facts)
-    return Plan(findings, changes)
+    return Plan((*findings, *judge_torchaudio(needed, packages)), changes)
 
 
 def _without_planned(site: Site, missing: Collection[str]) -> tuple[str, ...]:
@@ -93,11 +108,35 @@ def _without_planned(site: Site, missing: Collection[str]) -> tuple[str, ...]:
 
 
 def needed_packages(use: AudioUse, packages: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the imported packages, and torchcodec if datasets 4 or newer decodes audio."""
+    """Return the imported packages, and torchcodec if datasets 4 or torchaudio 2.9, or a newer one, decodes audio."""
     needed = set(use.packages)
     if use.datasets_audio and version_of(packages.get("datasets", "")) >= DATASETS_WITH_TORCHCODEC:
         needed.add("torchcodec")
+    if use.torchaudio_load and version_of(packages.get("torchaudio", "")) >= TORCHAUDIO_WITH_TORCHCODEC:
+        needed.add("torchcodec")
     return tuple(sorted(needed))
+
+
+def judge_torchaudio(needed: Collection[str], packages: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Return an error if the installed torchaudio was built for another release of torch, or for another CUDA."""
+    torch, audio = packages.get("torch", ""), packages.get("torchaudio", "")
+    if "torchaudio" not in needed or not audio or not torch:
+        return ()
+    fitting, made_for = min(version_of(torch)[:2], NEWEST_TORCHAUDIO), version_of(audio)[:2]
+    builds = {text.partition("+")[2] for text in (torch, audio)}
+    other_cuda = len(builds) == 2 and all(build.startswith("cu") for build in builds)
+    if len(fitting) < 2 or len(made_for) < 2 or (fitting == made_for and not other_cuda):
+        return ()
+    message = f"torchaudio {audio} was built for another torch than the installed torch {torch}"
+    index = f" --index-url {index_of(torch)}" if index_of(torch) else ""
+    hint = shell_command("pip install {}", _requirement("torchaudio", packages)) + index
+    return (_error(message, hint) if other_cuda else warning(name, message, "interpreter", hint),)
+
+
+def index_of(torch: str) -> str:
+    """Return the package index of the torch build, or "" if the version does not name its build."""
+    build = torch.partition("+")[2]
+    return environment.OFFICIAL_INDEX.replace("{build}", build) if BUILD.fullmatch(build) else ""
 
 
 def judge_torchcodec(packages: Mapping[str, str], facts: AudioFacts) -> tuple[Finding, ...]:
@@ -116,27 +155,35 @@ def judge_torchcodec(packages: Mapping[str, str], facts: AudioFacts) -> tuple[Fi
 
 
 def _requirement(package: str, packages: Mapping[str, str]) -> str:
-    """Return the pip requirement of the package, with the torchcodec release that matches the installed torch."""
+    """Return the pip requirement of the package, with the release of torchaudio or torchcodec for this torch."""
     torch = version_of(packages.get("torch", ""))[:2]
+    if package == "torchaudio" and len(torch) == 2:
+        return f"torchaudio=={_dotted(min(torch, NEWEST_TORCHAUDIO))}.*"
     fitting = [codec for codec, made_for in TORCH_OF_TORCHCODEC.items() if made_for == torch]
     return f"torchcodec=={_dotted(max(fitting))}.*" if package == "torchcodec" and fitting else package
 
 
-def _installation(site: Site, project: str, interpreter: Interpreter, wanted: Collection[str]) -> HostChange:
+def _installation(
+    site: Site, project: str, interpreter: Interpreter, wanted: Collection[str], index: str
+) -> HostChange:
     args: dict[str, Any] = {
         "project": project,
         "fixer": name,
         "python": interpreter.path,
         "packages": sorted(wanted),
+        "build_index": index,
         "environment": dict(site.environment),
     }
     summary = f"install {', '.join(sorted(wanted))} into {interpreter.path}"
     return HostChange(name, summary, "fix.packages.install", args, undo="fix.undo")
 
 
-def _missing(package: str, interpreter: Interpreter) -> Finding:
-    message = f"the project decodes audio with {package}, which is not installed for {interpreter.path}"
-    return _error(message, install_on_host(interpreter.path, [package]))
+def _missing(package: str, interpreter: Interpreter, packages: Mapping[str, str], use: AudioUse) -> Finding:
+    only_torchaudio = package == "torchcodec" and package not in use.packages and not use.datasets_audio
+    reason = f"torchaudio.load of torchaudio {packages.get('torchaudio')} needs" if only_torchaudio else ""
+    message = f"{reason or 'the project decodes audio with'} {package}, which is not installed for {interpreter.path}"
+    fitting = only_torchaudio or package == "torchaudio"
+    return _error(message, install_on_host(interpreter.path, [_requirement(package, packages) if fitting else package]))
 
 
 def _error(message: str, hint: str) -> Finding:

@@ -12,7 +12,7 @@ from typing import Any
 from fixers.frame.findings import error, warning
 from fixers.frame.site import Tree
 from fixers.setup.project_packages import REQUIREMENTS
-from fixers.sources.module_files import SOURCE_ROOTS, files_of, imported_names
+from fixers.sources.module_files import SOURCE_ROOTS, ModuleIndex, files_of, imported_names
 from fixers.sources.syntax import parse_python
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
@@ -36,14 +36,32 @@ PACKAGES = {
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 """The trackers of transformers and accelerate whose packages have the same names."""
 TRACKER_ARGUMENTS = ("report_to", "log_with")
-OWN_PATH = (b"sys.path", b"sys.modules", b"addsitedir")
+OWN_MODULES = (b"sys.modules", b"addsitedir", b"site-packages")
+"""Text in a file that replaces modules, or that makes Python search the packages of another environment."""
+OWN_PATH = b"sys.path"
+"""Text in a file that makes Python search more folders, usually folders of the project."""
+INDIRECT = (b"subprocess", b"os.system", b"os.exec", b"os.spawn", b"runpy", b"importlib", b"__import__", b"hydra")
+"""Text in a file that may start other files of the project."""
+WELL_KNOWN_NAMES = """
+accelerate aiohttp albumentations audiomentations av bitsandbytes boto3 click datasets deepspeed diffusers editdistance
+einops evaluate fairseq fastapi fire ftfy g2p_en gradio h5py hydra jiwer joblib kaldiio lhotse librosa lightning
+loguru markdown matplotlib mir_eval mlflow nemo nltk noisereduce numba numpy onnx onnxruntime openai optuna pandas
+parselmouth peft pesq phonemizer plotly polars praatio protobuf psutil pyannote pyarrow pydantic pydub pyloudnorm pystoi
+pyworld ray regex requests resampy rich rouge_score s3prl sacrebleu safetensors scipy seaborn sentence_transformers
+sentencepiece silero_vad six sounddevice soundfile soxr spacy speechbrain streamlit tabulate tensorboard tensorboardX
+tensorflow termcolor textgrid tiktoken timm tokenizers torch torchaudio torchcodec torchdata torchmetrics torchtext
+torchvision tqdm transformers trl typer ujson umap unidecode unsloth wandb webdataset webrtcvad xformers
+"""
+WELL_KNOWN = frozenset(WELL_KNOWN_NAMES.split()) | frozenset(PACKAGES)
+"""Modules of published packages. No script adds a folder to its search path for them."""
 
 
 def imports_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """Return the script of the command, and the top-level modules that it and its local modules import at their start.
 
     Imports in functions, conditions and `try` are not included, and neither are modules of Python and of the project.
-    Return ("", ()) if the command names no script of the project, or if the script changes where Python looks.
+    If the script adds folders to the search path, only modules of well-known packages are included. Return ("", ()) if
+    the command names no script of the project, or if the script replaces modules.
     """
     script, files = _files_of_script(tree, command)
     modules = dict.fromkeys(module for _, found in files for module in found)
@@ -63,25 +81,53 @@ def _files_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, list[tupl
     script = _script_of(command, paths)
     local = {part for path in paths for part in path.removesuffix(".py").split("/")}
     files: list[tuple[bytes, tuple[str, ...]]] = []
-    new, seen = [script] if script else [], set[str]()
+    new, seen, extended = [script] if script else [], set[str](), False
+    index = ModuleIndex(paths)
     while new:
         path = new.pop(0)
         if path in seen:
             continue
         seen.add(path)
         data = tree.read(path)
-        if any(word in data for word in OWN_PATH):
+        if any(word in data for word in OWN_MODULES):
             return "", []
+        extended = extended or OWN_PATH in data
         found: list[str] = []
         for module in _imports_at_start(data):
             root = module.lstrip(".").partition(".")[0]
             if module.startswith(".") or root in local:
                 roots = (posixpath.dirname(script), *SOURCE_ROOTS)
-                new += _files_loaded(module, posixpath.dirname(path), paths, roots)
+                loaded = tuple(_files_loaded(module, posixpath.dirname(path), paths, roots))
+                new += loaded or (index.files_of(module, posixpath.dirname(path)) if extended else ())
             elif root not in sys.stdlib_module_names:
                 found += [root, *(["tensorboard"] if module.startswith("torch.utils.tensorboard") else [])]
         files.append((data, tuple(found)))
+    if extended:
+        files = [(data, tuple(name for name in found if name in WELL_KNOWN)) for data, found in files]
     return script, files
+
+
+def files_reached(tree: Tree, command: Sequence[str]) -> frozenset[str] | None:
+    """Return the Python files of the command and every file that they may import, anywhere in their code.
+
+    Return None if this is unknown: the command names no Python file, or a file starts programs or imports modules by
+    computed names.
+    """
+    paths = {path for path in tree.paths() if path.endswith(".py")}
+    words = (each for word in command for each in (word, word.replace(".", "/") + ".py"))
+    new = [path for path in map(posixpath.normpath, words) if path in paths]
+    index, seen = ModuleIndex(paths), set[str]()
+    while new:
+        path = new.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        data = tree.read(path)
+        if any(word in data for word in INDIRECT):
+            return None
+        for module in _imports_anywhere(data):
+            new += index.files_of(module, posixpath.dirname(path))
+    return frozenset(seen) or None
 
 
 def judge_only_torch(tree: Tree, config: Mapping[str, Any], *, keep: bool) -> Finding:
@@ -150,6 +196,15 @@ def _imports_at_start(data: bytes) -> Iterator[str]:
     except SyntaxError:
         return
     for node in body:
+        yield from imported_names(node)
+
+
+def _imports_anywhere(data: bytes) -> Iterator[str]:
+    try:
+        nodes = ast.walk(parse_python(data))
+    except SyntaxError:
+        return
+    for node in nodes:
         yield from imported_names(node)
 
 

@@ -8,6 +8,7 @@ import subprocess
 from typing import Any, Dict, List
 
 from remote.payload.files.atomic import write_atomic
+from remote.payload.fix.downloads import reachable
 from remote.payload.fix.installing import PIP, refused, run_command
 from remote.payload.fix.marks import read_mark
 from remote.payload.probes.project_python import job_environment
@@ -36,7 +37,9 @@ def install_packages(call: Call) -> Dict[str, Any]:
     before = _installed(python)
     links = ["--find-links", call.path(call.args["find_links"]), "--no-index"] if call.args.get("find_links") else []
     packages = [str(package) for package in call.args["packages"]]
-    argv = [python, *PIP, "install", *links, *packages]
+    index = str(call.args.get("build_index", ""))
+    extra = ["--extra-index-url", index] if index and reachable(index) else []
+    argv = [python, *PIP, "install", *links, *extra, *packages]
     run_command(call, argv, environment, f"{', '.join(packages)} could not be installed")
     added = sorted(set(_installed(python)) - set(before))
     record = _record(project, call.args["fixer"])

@@ -164,12 +164,13 @@ def test_missing_packages_of_an_interpreter_outside_the_project_are_only_reporte
     assert plan_of(code, packages) == (Plan(findings), [])
 
 
-def installation(*packages):
+def installation(*packages, index=""):
     args = {
         "project": PROJECT.key,
         "fixer": "audio-backends",
         "python": OURS,
         "packages": list(packages),
+        "build_index": index,
         "environment": {"LD_LIBRARY_PATH": "/l"},
     }
     summary = f"install {', '.join(packages)} into {OURS}"

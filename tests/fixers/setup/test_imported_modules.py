@@ -26,6 +26,14 @@ LOCAL = {"own/__init__.py": b"from .parts import part\nimport cv2\n", "own/parts
         (b"def f():\n    import librosa\n", ()),
         (b'"""\nimport prose\n"""\n', ()),
         (b"import sys\nsys.path.append('x')\nimport elsewhere\n", ()),
+        (b"import sys\nsys.path.append('x')\nimport elsewhere, numpy\nimport sklearn\n", ("numpy", "sklearn")),
+        (
+            b"import sys\nfrom pathlib import Path\nDIR = Path(__file__).resolve().parent\nsys.path.append(str(DIR))\n"
+            b"import own\nimport transformers\nimport seaborn\n",
+            ("transformers", "seaborn", "cv2", "sklearn"),
+        ),
+        (b"import sys\nsys.path.append('/opt/x/lib/python3.11/site-packages')\nimport numpy\n", ()),
+        (b"import sys\nsys.modules['numpy'] = object()\nimport numpy\n", ()),
         (b"import (\n", ()),
     ],
 )
@@ -78,3 +86,9 @@ def test_trackers_are_read_from_the_arguments_of_calls(source, trackers):
     own = {"own.py": b'args = dict(report_to=["mlflow"])\n'}
     tree = MemoryTree({"train.py": source, "other.py": b'f(report_to="wandb")\n', **own})
     assert trackers_of_script(tree, ("python", "train.py")) == trackers
+
+
+def test_a_module_in_a_folder_that_the_script_adds_to_the_search_path_is_followed():
+    script = b"import sys\nsys.path.insert(0, str(HERE / 'lib'))\nimport reading\n"
+    tree = MemoryTree({"run/train.py": script, "lib/reading.py": b"import librosa\nimport private_package\n"})
+    assert imports_of_script(tree, ("python", "run/train.py"))[1] == ("librosa",)

@@ -1,0 +1,87 @@
+"""The torchaudio that fits the installed torch, and the audio packages of the files that a command reaches."""
+
+import pytest
+
+from fixers.setup import audio_backends
+from remote.protocol.findings import Severity
+from remote.protocol.machine import Interpreter, Torch
+from tests.fixers.setup.test_audio_backends import OURS, THEIRS, installation, lacks, plan_of
+from tests.fixers.setup_rig import site_at, survey_of
+from tests.lab.fake_host import FakeHost
+
+
+@pytest.mark.parametrize(
+    ("torch", "wanted", "index"),
+    [
+        ("2.8.0+cu128", "torchaudio==2.8.*", "https://download.pytorch.org/whl/cu128"),
+        ("2.13.0+cpu", "torchaudio==2.11.*", "https://download.pytorch.org/whl/cpu"),
+        ("2.13.0", "torchaudio==2.11.*", ""),
+        ("2.13.0+local.build", "torchaudio==2.11.*", ""),
+        ("", "torchaudio", ""),
+    ],
+)
+def test_torchaudio_is_installed_in_the_release_and_build_of_the_installed_torch(torch, wanted, index):
+    plan, _ = plan_of(b"import torchaudio", {"torch": torch}, OURS)
+    assert plan.changes == (installation(wanted, index=index),)
+
+
+@pytest.mark.parametrize(
+    ("audio", "torch", "severity"),
+    [
+        ("2.11.0", "2.13.0", None),
+        ("2.9.1", "2.9.1+cu128", None),
+        ("2.9.1+cu128", "2.9.1+cu128", None),
+        ("2.9.1+cpu", "2.9.1+cu128", None),
+        ("2.8.0", "2.9.1", Severity.WARNING),
+        ("2.11.0+cu130", "2.15.0+cu132", Severity.ERROR),
+    ],
+)
+def test_an_installed_torchaudio_fits_the_installed_torch(audio, torch, severity):
+    plan, _ = plan_of(b"import torchaudio", {"torchaudio": audio, "torch": torch})
+    assert [finding.severity for finding in plan.findings] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("code", "audio", "needed"),
+    [
+        (b"import torchaudio\ntorchaudio.load(path)\n", "2.11.0", True),
+        (b"import torchaudio as ta\nwave, rate = ta.load(path)\n", "2.9.0", True),
+        (b"from torchaudio import load\n", "2.10.0", True),
+        (b"import torchaudio\ntorchaudio.load(path)\n", "2.8.0", False),
+        (b"import torchaudio\ntorchaudio.transforms.Resample(8000)\n", "2.11.0", False),
+        (b"import torch, torchaudio\ntorch.load(path)\n", "2.11.0", False),
+    ],
+)
+def test_torchaudio_load_needs_torchcodec_since_torchaudio_2_9(code, audio, needed):
+    plan, _ = plan_of(code, {"torchaudio": audio, "torch": audio})
+    messages = [finding.message for finding in plan.findings]
+    message = f"torchaudio.load of torchaudio {audio} needs torchcodec, which is not installed for {THEIRS}"
+    assert messages == ([message] if needed else [])
+
+
+OTHER_FILE = {"durations.py": b"import librosa\n", "own/reader.py": b"import soundfile\n", "own/__init__.py": b""}
+
+
+@pytest.mark.parametrize(
+    ("command", "script", "packages"),
+    [
+        (["python", "train.py"], b"import torch\n", set()),
+        (["python", "train.py"], b"def read():\n    from own import reader\n", {"soundfile"}),
+        (["accelerate", "launch", "train.py"], b"from durations import length\n", {"librosa"}),
+        (["python", "train.py"], b"import subprocess\n", {"librosa", "soundfile"}),
+        (["bash", "train.sh"], b"import torch\n", {"librosa", "soundfile"}),
+    ],
+)
+def test_only_the_files_that_the_command_reaches_count(command, script, packages):
+    host = FakeHost()
+    survey = survey_of(interpreter=Interpreter(THEIRS, torch=Torch("2.9.1")))
+    site = site_at(host, {"train.py": script, **OTHER_FILE}, survey=survey, config={"command": command})
+    assert set(audio_backends.plan(site).findings) == {lacks(package) for package in packages}
+
+
+@pytest.mark.parametrize(("torch", "found"), [(None, ()), (Torch("2.9.1"), (lacks("librosa"),))])
+def test_without_torch_the_audio_packages_are_not_reported(torch, found):
+    survey = survey_of(interpreter=Interpreter(THEIRS, torch=torch))
+    config = {"command": ["python", "train.py"]}
+    site = site_at(FakeHost(), {"train.py": b"import librosa\n"}, survey=survey, config=config)
+    assert audio_backends.plan(site).findings == found
