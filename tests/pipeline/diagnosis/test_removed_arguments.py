@@ -51,3 +51,8 @@ def test_other_removed_arguments_of_from_pretrained_have_their_new_name(name: st
 def test_an_argument_of_the_project_s_own_class_is_still_unrecognised() -> None:
     [finding] = diagnose_text(LOG.format(name="width", owner="Encoder.__init__()"))
     assert finding.check == "unknown-error"
+
+
+def test_the_hint_says_that_an_argument_may_have_been_removed() -> None:
+    [finding] = diagnose_text(LOG.format(name="logging_dir", owner="TrainingArguments.__init__()"))
+    assert "delete it if the installed version removed it, such as logging_dir" in finding.hint
