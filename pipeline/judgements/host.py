@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fixers.setup.project_packages import REQUIREMENTS
 from fixers.setup.trainer_packages import requirements_for
 from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
@@ -41,6 +42,7 @@ class Need:
     is an error; less than `usual_bytes` is a warning. `host_file` is the file that contains the key `python:`.
     `creates_environment`: `run` creates a virtual environment if the interpreter has no torch. `lists_packages`: the
     packages of a new environment are known, because they are the trainer's or are listed in a file of the project.
+    Otherwise, `script_packages` are the packages that the script imports, as far as they are known.
     """
 
     free_bytes: int
@@ -50,6 +52,7 @@ class Need:
     host_file: str = "host.python"
     creates_environment: bool = False
     lists_packages: bool = True
+    script_packages: tuple[str, ...] = ()
 
 
 def judge_host(survey: Survey, need: Need, now_unix: float | None = None) -> Report:
@@ -107,9 +110,11 @@ def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
             exit_code=ExitCode.ENVIRONMENT,
         )
     if python.torch is None:
-        unlisted = "" if need.lists_packages else "; a new one needs a requirements.txt with the script's packages"
+        unlisted = (
+            "" if need.lists_packages else "; a new environment needs a requirements.txt with the script's packages"
+        )
         message = f"{python.path} has no torch{_will_be_created(need) or unlisted}"
-        hint = CREATES_ENVIRONMENT if need.creates_environment else NEW_ENVIRONMENT
+        hint = CREATES_ENVIRONMENT if need.creates_environment else _new_environment(need)
         yield Finding.error("torch", message, python.path, hint, exit_code=ExitCode.ENVIRONMENT)
     elif _version(python.torch.version) < OLDEST_TORCH and need.built_in_trainer:
         wanted = ".".join(map(str, OLDEST_TORCH))
@@ -131,6 +136,14 @@ def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
 
 def _will_be_created(need: Need) -> str:
     return "; `run` creates an environment" if need.creates_environment else ""
+
+
+def _new_environment(need: Need) -> str:
+    """Return what creates an environment with torch: the command, after a requirements file if there is none."""
+    if need.lists_packages:
+        return NEW_ENVIRONMENT
+    listed = f", one package a line: {', '.join(need.script_packages)}" if need.script_packages else ""
+    return f"write {REQUIREMENTS}{listed}; then: {NEW_ENVIRONMENT}"
 
 
 def _install_hint(python: Interpreter, packages: list[str]) -> str:

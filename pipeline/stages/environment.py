@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from fixers.frame.change import Plan
 from fixers.setup.environment import contents_of, is_requested
+from fixers.setup.imported_modules import imports_of_script, lacking_with_only_torch, packages_of
 from fixers.setup.project_packages import PYPROJECT, REQUIREMENTS
 from pipeline.config.model import RunConfig
 from pipeline.hosts.connection import survey_request
@@ -110,7 +111,8 @@ def need_of(view: View) -> Need:
         card=host.config.card,
         elsewhere=host.config.scheduler is not None,
     )
-    listed = not view.scan.manifest.rows.keys().isdisjoint((REQUIREMENTS, PYPROJECT))
+    listed = config.command is None or not view.scan.manifest.rows.keys().isdisjoint((REQUIREMENTS, PYPROJECT))
+    script, packages = ("", ()) if listed else _packages_of_script(view)
     return Need(
         free_bytes=_free_bytes(config),
         built_in_trainer=config.command is None,
@@ -118,8 +120,17 @@ def need_of(view: View) -> Need:
         usual_bytes=USUAL_BYTES if config.command is not None else 0,
         host_file=str(host.path) if host.path is not None else "host.python",
         creates_environment=is_requested(fixer_settings_of(view).get("environment")),
-        lists_packages=config.command is None or listed,
+        lists_packages=listed or (bool(script) and not packages),
+        script_packages=packages,
     )
+
+
+def _packages_of_script(view: View) -> tuple[str, tuple[str, ...]]:
+    """Return the script, and the packages besides torch that it imports, if the host lacks torch."""
+    if view.survey.interpreter.torch is not None:
+        return "", ()
+    script, modules = imports_of_script(view.scan, view.config.command or ())
+    return script, tuple(dict.fromkeys(packages_of(lacking_with_only_torch(modules))))
 
 
 def _free_bytes(config: RunConfig) -> int:

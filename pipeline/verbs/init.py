@@ -181,13 +181,14 @@ def _address_and_look(
 ) -> tuple[str, FirstLook]:
     """Return the address of the host, or "" for a `known` one, which has a file, and its survey.
 
-    An ssh alias is surveyed if the config could create an environment on it, which only a host without torch needs.
+    An ssh alias is surveyed if the project has a script or lists packages, because the host may have no torch.
     """
     if look.address or known:
         return look.address, look
     if not is_alias(host):
         return judge_host(questions.ask(f"address or ssh alias of {host}", default=host)), look
-    return host, look_at(host, cwd, screen, prompter) if _may_lack_torch(guess, host) else look
+    surveyed = _may_lack_torch(guess, host) or (host != LOCAL and bool(guess.scripts))
+    return host, look_at(host, cwd, screen, prompter) if surveyed else look
 
 
 def _creates_environment(
@@ -197,7 +198,13 @@ def _creates_environment(
     if look.has_torch is None:
         question = f"if {host} has no torch, create a virtual environment from {guess.requirements}?"
         return _may_lack_torch(guess, host) and questions.confirm(question, default=True)
-    if look.has_torch or not (guess.requirements or not script):
+    if look.has_torch:
+        return False
+    if script and not guess.requirements:
+        screen.note(
+            f"{host} has no torch: write the script's packages into requirements.txt, one a line, and set"
+            " `fixers: {environment: create}` in the config; `pipeline plan` names the packages"
+        )
         return False
     source = guess.requirements or "the packages of the built-in trainer"
     screen.note(f"{host} has no torch: `environment: create` in the config makes a virtual environment from {source}")

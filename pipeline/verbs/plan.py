@@ -11,6 +11,7 @@ from pipeline.actions.findings_after_fixes import findings_after_fixes
 from pipeline.actions.preview import Preview, preview
 from pipeline.actions.session import host_session
 from pipeline.config.load import load_config
+from pipeline.judgements.host import judge_interpreter
 from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.runs.fixes import host_changes_of, site_of
@@ -21,12 +22,15 @@ from pipeline.runs.runtime import describe_runtime, wants_runtime
 from pipeline.runs.secrets import judge_secrets
 from pipeline.runs.selection import load_selection
 from pipeline.runs.trained_files import not_inputs
+from pipeline.runs.view import View
 from pipeline.show.screen import Screen
+from pipeline.stages.environment import need_of
 from pipeline.stages.stage import RunOptions
 from pipeline.verbs.local_site import judge_card, local_site
 from remote.errors import BadUsage
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding
 from remote.protocol.quantities import count, size
 from remote.protocol.shell import shell_command
 
@@ -56,8 +60,10 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
         seen = preview(context)
         fixes = seen.fixes.findings + findings_after_fixes(site_of(context.view, None), seen.fixes)
         paths = laptop_paths(context.host, context.view).findings
+        unfit: tuple[Finding, ...] = ()
         if not any(change.fixer == "environment" for change in host_changes_of(seen.fixes)):
-            paths += missing_modules(context.host, context.view).findings
+            unfit = _without_torch(context.view)
+            paths += missing_modules(context.host, context.view).findings if not unfit else ()
         unset = judge_secrets(named.host.config, named.loaded.config)
         runtime = describe_runtime(context.view)
     screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")
@@ -77,12 +83,12 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
         screen.note(runtime)
     return Outcome(
         "plan",
-        exit_code_of(fixes, ExitCode.FIXER),
+        exit_code_of((*unfit, *fixes), ExitCode.FIXER),
         host=named.host.name,
         config=named.loaded.name,
         run=seen.run.run if seen.run is not None else "",
         stages=seen.stages,
-        findings=seen.sync.report.findings + fixes + paths + unset,
+        findings=(*unfit, *seen.sync.report.findings, *fixes, *paths, *unset),
         job=job_outcome(seen.run) if seen.run is not None else None,
         more={
             "send": sorted(seen.sync.send),
@@ -92,6 +98,12 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
         },
         given=named.given,
     )
+
+
+def _without_torch(view: View) -> tuple[Finding, ...]:
+    """Return the error of an interpreter that does not run or has no torch, which no missing package outweighs."""
+    found = judge_interpreter(view.survey.interpreter, need_of(view))
+    return tuple(one for one in found if one.check in ("python", "torch"))
 
 
 def _show_sync(screen: Screen, seen: Preview) -> None:

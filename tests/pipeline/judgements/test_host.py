@@ -44,7 +44,15 @@ def test_the_hint_for_a_missing_interpreter_corrects_the_host_file() -> None:
         (
             replace(PYTHON, torch=None),
             replace(PLAIN, lists_packages=False),
-            ["has no torch; a new one needs a requirements"],
+            [
+                "has no torch; a new environment needs a requirements",
+                "[write requirements.txt; then: pipeline run --set",
+            ],
+        ),
+        (
+            replace(PYTHON, torch=None),
+            replace(PLAIN, lists_packages=False, script_packages=("transformers", "scikit-learn")),
+            ["[write requirements.txt, one package a line: transformers, scikit-learn; then: pipeline run --set"],
         ),
         (replace(PYTHON, torch=Torch("2.5.1+cu121", "12.1")), TRAINER, ["found torch 2.5.1+cu121, need 2.6"]),
         (replace(PYTHON, version=(3, 8, 10)), PLAIN, ["found Python 3.8, need 3.9"]),
