@@ -74,27 +74,37 @@ OLDEST_FFMPEG, NEWEST_FFMPEG = 4, 8
 def plan(site: Site) -> Plan:
     """Report audio packages that the host lacks, and plan their installation in a venv that halfstep created."""
     survey, host, project = site.survey, site.host, site.project
-    if survey is None or host is None or project is None or survey.interpreter.error:
+    if survey is None or host is None or project is None or _lacks_more(site, survey.interpreter):
         return Plan()
     command = site.config.get("command")
-    if command and survey.interpreter.torch is None and not environment.is_requested(site.settings.get("environment")):
-        # The missing torch is reported, and its cure is another interpreter or a new environment.
-        return Plan()
     use = uses_of(site.tree, built_in=command is None and bool(site.config.get("model")), command=command or ())
-    packages = {key.replace("_", "-").lower(): value for key, value in survey.interpreter.packages.items()}
+    packages = _by_name(survey.interpreter)
     needed = needed_packages(use, packages)
     missing = _without_planned(site, [package for package in needed if package not in packages])
     findings = tuple(_missing(package, survey.interpreter, packages, use) for package in missing)
     changes: tuple[HostChange, ...] = ()
     if missing and survey.interpreter.path.startswith(posixpath.join(host.workdir, project.tree) + "/"):
-        requirements = [_requirement(package, packages) for package in missing]
-        index = index_of(packages.get("torch", "")) if "torchaudio" in missing else ""
-        changes = (_installation(site, project.key, survey.interpreter, requirements, index),)
-        findings = tuple(resolved(finding) for finding in findings)
+        changes = (_installation(site, project.key, survey.interpreter, missing, packages),)
+        findings = tuple(map(resolved, findings))
     if "torchcodec" in needed:
         facts = read_answer(AudioFacts, host, host.ask("fix.audio.look", {"environment": dict(site.environment)}))
         findings += judge_torchcodec(packages, facts)
     return Plan((*findings, *judge_torchaudio(needed, packages)), changes)
+
+
+def _by_name(interpreter: Interpreter) -> dict[str, str]:
+    return {key.replace("_", "-").lower(): value for key, value in interpreter.packages.items()}
+
+
+def _lacks_more(site: Site, interpreter: Interpreter) -> bool:
+    """Return True if the interpreter does not run, or has no torch and no new environment is requested.
+
+    This is reported elsewhere, and its cure is another interpreter or a new environment.
+    """
+    without_torch = bool(site.config.get("command")) and interpreter.torch is None
+    return bool(interpreter.error) or (
+        without_torch and not environment.is_requested(site.settings.get(environment.name))
+    )
 
 
 def _without_planned(site: Site, missing: Collection[str]) -> tuple[str, ...]:
@@ -164,17 +174,18 @@ def _requirement(package: str, packages: Mapping[str, str]) -> str:
 
 
 def _installation(
-    site: Site, project: str, interpreter: Interpreter, wanted: Collection[str], index: str
+    site: Site, project: str, interpreter: Interpreter, missing: Collection[str], packages: Mapping[str, str]
 ) -> HostChange:
+    wanted = sorted(_requirement(package, packages) for package in missing)
     args: dict[str, Any] = {
         "project": project,
         "fixer": name,
         "python": interpreter.path,
-        "packages": sorted(wanted),
-        "build_index": index,
+        "packages": wanted,
+        "build_index": index_of(packages.get("torch", "")) if "torchaudio" in missing else "",
         "environment": dict(site.environment),
     }
-    summary = f"install {', '.join(sorted(wanted))} into {interpreter.path}"
+    summary = f"install {', '.join(wanted)} into {interpreter.path}"
     return HostChange(name, summary, "fix.packages.install", args, undo="fix.undo")
 
 

@@ -80,31 +80,44 @@ def _files_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, list[tupl
     paths = {path for path in tree.paths() if path.endswith(".py")}
     script = _script_of(command, paths)
     local = {part for path in paths for part in path.removesuffix(".py").split("/")}
+    roots, index = (posixpath.dirname(script), *SOURCE_ROOTS), ModuleIndex(paths)
     files: list[tuple[bytes, tuple[str, ...]]] = []
     new, seen, extended = [script] if script else [], set[str](), False
-    index = ModuleIndex(paths)
     while new:
         path = new.pop(0)
         if path in seen:
             continue
         seen.add(path)
-        data = tree.read(path)
+        data, folder = tree.read(path), posixpath.dirname(path)
         if any(word in data for word in OWN_MODULES):
             return "", []
         extended = extended or OWN_PATH in data
-        found: list[str] = []
-        for module in _imports_at_start(data):
-            root = module.lstrip(".").partition(".")[0]
-            if module.startswith(".") or root in local:
-                roots = (posixpath.dirname(script), *SOURCE_ROOTS)
-                loaded = tuple(_files_loaded(module, posixpath.dirname(path), paths, roots))
-                new += loaded or (index.files_of(module, posixpath.dirname(path)) if extended else ())
-            elif root not in sys.stdlib_module_names:
-                found += [root, *(["tensorboard"] if module.startswith("torch.utils.tensorboard") else [])]
-        files.append((data, tuple(found)))
-    if extended:
-        files = [(data, tuple(name for name in found if name in WELL_KNOWN)) for data, found in files]
-    return script, files
+        own, installed = _own_and_installed(data, local)
+        files.append((data, installed))
+        for module in own:
+            loaded = tuple(_files_loaded(module, folder, paths, roots))
+            new += loaded or (index.files_of(module, folder) if extended else ())
+    return script, _only_well_known(files) if extended else files
+
+
+def _only_well_known(files: list[tuple[bytes, tuple[str, ...]]]) -> list[tuple[bytes, tuple[str, ...]]]:
+    return [(data, tuple(name for name in found if name in WELL_KNOWN)) for data, found in files]
+
+
+def _own_and_installed(data: bytes, local: Collection[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return the names of the project's modules that the file imports at its start, and the other top-level modules.
+
+    `local` are the names of the project's files and folders. Modules of Python are left out.
+    """
+    own: list[str] = []
+    installed: list[str] = []
+    for module in _imports_at_start(data):
+        root = module.lstrip(".").partition(".")[0]
+        if module.startswith(".") or root in local:
+            own.append(module)
+        elif root not in sys.stdlib_module_names:
+            installed += [root, *(["tensorboard"] if module.startswith("torch.utils.tensorboard") else [])]
+    return own, tuple(installed)
 
 
 def files_reached(tree: Tree, command: Sequence[str]) -> frozenset[str] | None:
