@@ -67,7 +67,7 @@ class Interruptions:
             return []
         anomalies = self._changed(parameters, step)
         if self._left == 1:
-            anomalies += [*self._not_restored(parameters, step), *self._idle(parameters, step, untouched)]
+            anomalies += [*self._not_restored(parameters, step, untouched), *self._idle(parameters, step, untouched)]
         self._left -= 1
         fresh = [one for one in anomalies if one.check not in self._reported]
         self._reported.update(one.check for one in fresh)
@@ -106,13 +106,16 @@ class Interruptions:
             _warning("weights-between", f"{of} differ from their values before the {self._cause} at step {step}", step)
         ]
 
-    def _not_restored(self, parameters: List[Any], step: int) -> List[Anomaly]:
+    def _not_restored(self, parameters: List[Any], step: int, untouched: Set[int]) -> List[Anomaly]:
         """Return warnings about state that is not restored. A script may need a step or two to restore everything."""
         warnings = []
         since = self._since(step)
         module = self._evaluated() if self._evaluated is not None else None
-        if module is not None and not module.training and _holds(module, parameters):
-            warnings.append(_warning("train-mode", f"{type(module).__name__} is trained in eval mode {since}", step))
+        # A frozen module that runs without gradients stays in eval mode on purpose.
+        trained = [p for p in parameters if p.requires_grad and id(p) not in untouched]
+        if module is not None and not module.training and trained and _holds(module, trained):
+            message = f"{type(module).__name__} is still in eval mode {STEPS} steps after the {self._cause}"
+            warnings.append(_warning("train-mode", message, step))
         known = self._trained_among(parameters)
         frozen = sum(not p.requires_grad for p in known)
         if frozen:
