@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pipeline.config.find import find_project
 from pipeline.messages.as_json import job_to_json
+from pipeline.messages.hints import overrides_in
 from pipeline.messages.outcome import Outcome
 from pipeline.records.last_seen import job_last_seen
 from pipeline.records.layout import Records
@@ -33,16 +35,30 @@ def list_runs(as_json: bool = False) -> int:
         if not rows and not damaged:
             screen.note("this project has no runs yet")
             return 0
-        screen.table(HEADINGS, rows, optional=OPTIONAL)
+        headings, rows = _without_empty_columns(rows)
+        screen.table(headings, rows, optional=OPTIONAL)
     screen.closing(Outcome("list", findings=damaged, more={"runs": [_as_json(note) for note in notes]}))
     return 0
+
+
+def _without_empty_columns(rows: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the headings and rows without the optional columns that are empty in every row."""
+    kept = [at for at, heading in enumerate(HEADINGS) if heading not in OPTIONAL or any(row[at] for row in rows)]
+    return tuple(HEADINGS[at] for at in kept), [tuple(row[at] for at in kept) for row in rows]
+
+
+def _settings(note: RunNote) -> tuple[str, ...]:
+    """Return the overrides of the run: those that distinguish it from the other runs of its command come first."""
+    words = [word for word in overrides_in(note.given) if word != "--set"]
+    varied = {each.partition("=")[0] for each in note.varied}
+    return (*note.varied, *(word for word in words if word.partition("=")[0] not in varied))
 
 
 def _row(note: RunNote, now: float) -> tuple[str, ...]:
     job = job_last_seen(note, now)
     return (
         note.name,
-        " ".join(note.varied),
+        " ".join(_settings(note)),
         note.host,
         job.shown_state if note.seen_unix else "not seen yet",
         f"{job.step}/{job.steps}" if job.steps else str(job.step or ""),
@@ -61,5 +77,5 @@ def _as_json(note: RunNote) -> dict[str, Any]:
     seen = {} if note.seen_unix else {"state": None}
     fields = {**job, **seen, "exit": None, "age_s": None, "seen_unix": note.seen_unix or None}
     known = {name: value for name, value in fields.items() if value is not None}
-    varied = {"set": list(note.varied)} if note.varied else {}
-    return {"run": note.name, **varied, "host": note.host, "config": note.config, **known}
+    settings = {"set": list(settings)} if (settings := _settings(note)) else {}
+    return {"run": note.name, **settings, "host": note.host, "config": note.config, **known}

@@ -59,3 +59,30 @@ def test_a_row_has_no_value_that_is_unknown(
     list_runs(as_json=True)
     [row] = json.loads(capsys.readouterr().out)["runs"]
     assert (row["state"], None in row.values()) == ("stopped", False)
+
+
+def test_the_overrides_of_a_run_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = Records(tmp_path)
+    rate, rank = "train.learning_rate=1e-4", "train.rank=8"
+    write_note(records, RunNote("a", "titan", "plain", "key", created_unix=3.0, given=("--set", rate)))
+    note = RunNote("b", "titan", "plain", "key", created_unix=2.0, given=("--set", rate, "--set", rank), varied=(rank,))
+    write_note(records, note)
+    write_note(records, RunNote("c", "titan", "plain", "key", created_unix=1.0))
+    monkeypatch.chdir(tmp_path)
+    list_runs(as_json=True)
+    rows = json.loads(capsys.readouterr().out)["runs"]
+    assert [row.get("set") for row in rows] == [[rate], [rank, rate], None]
+    list_runs()
+    heading, first, *_ = capsys.readouterr().out.splitlines()
+    assert heading.split()[:2] == ["run", "set"] and first.split()[:2] == ["a", rate]
+
+
+def test_a_table_has_no_column_without_a_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_note(Records(tmp_path), RunNote("a", "titan", "plain", "key", created_unix=1.0))
+    monkeypatch.chdir(tmp_path)
+    list_runs()
+    assert capsys.readouterr().out.splitlines()[0].split() == ["run", "host", "last", "seen", "step", "started"]
