@@ -76,10 +76,11 @@ def render_chart(
     if not steps:
         return ""
     marks, (low, high) = judge_axis(values or [0.0], scale, frame.y_ticks)
-    frame = _with_room(frame, [show(mark) for mark in marks if low <= mark <= high])
+    labels = _labels([mark for mark in marks if low <= mark <= high], scale, suffix)
+    frame = _with_room(frame, list(labels.values()))
     plot = Plot(frame, (min(steps), max(steps)), (low, high), scale)
     body = [
-        *(_y_mark(plot, mark, show) for mark in marks if low <= mark <= high),
+        *(_y_mark(plot, mark, label) for mark, label in labels.items()),
         *(_x_mark(plot, mark) for mark in step_marks(min(steps), max(steps), frame.x_ticks)),
         *(part for index, line in enumerate(lines) for part in _draw(plot, line, colour_of(line, index))),
         *_end_labels(plot, lines, show),
@@ -136,6 +137,20 @@ def judge_axis(values: Sequence[float], scale: Scale, ticks: int) -> tuple[list[
     return [index * step for index in range(first, last + 1)], (first * step, last * step)
 
 
+def _labels(marks: Sequence[float], scale: Scale, suffix: str) -> dict[float, str]:
+    shown = even_marks(marks) if scale is Scale.LINEAR else number
+    return {mark: shown(mark) + suffix for mark in marks}
+
+
+def even_marks(marks: Sequence[float]) -> Callable[[float], str]:
+    """Return the function that formats the marks of a linear axis, all with the decimals that their distance needs."""
+    step = marks[1] - marks[0] if len(marks) > 1 else 0.0
+    if not 1e-3 <= step < 1 or max(map(abs, marks)) >= 1e5:
+        return number
+    decimals = -math.floor(math.log10(step) + 1e-9)
+    return lambda mark: f"{mark:.{decimals}f}".replace("-", "−")
+
+
 def step_marks(first: int, last: int, ticks: int) -> list[int]:
     """Return round steps within the range: two or more, unless the range has one step."""
     step = max(1, int(round_step((last - first) / ticks))) if last > first else 1
@@ -159,11 +174,11 @@ def _lift(value: float, scale: Scale) -> float:
     return math.log(max(value, SMALLEST)) if scale is not Scale.LINEAR and value > 0 else value
 
 
-def _y_mark(plot: Plot, mark: float, show: Callable[[float], str]) -> str:
+def _y_mark(plot: Plot, mark: float, label: str) -> str:
     y, frame = plot.y(mark), plot.frame
     return (
         f'<line class="grid" x1="{frame.left}" x2="{frame.width - frame.right}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        f'<text class="mark" x="{frame.left - 7}" y="{y + 3.5:.1f}" text-anchor="end">{text(show(mark))}</text>'
+        f'<text class="mark" x="{frame.left - 7}" y="{y + 3.5:.1f}" text-anchor="end">{text(label)}</text>'
     )
 
 

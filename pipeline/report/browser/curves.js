@@ -105,7 +105,11 @@
     const text = { stroke: colour("--faint"), font: FONT, ticks: { show: false } };
     const width = (plot, labels) => 12 + LETTER * Math.max(3, ...(labels ?? []).map((label) => String(label ?? "").length));
     const whole = (plot, splits) => splits.map((split) => (Number.isInteger(split) ? digits(split) : ""));
-    const values = (plot, splits) => splits.map((split) => (split === null ? "" : digits(split) + data.suffix));
+    // All marks of a linear axis have the same number of decimals, which its increment needs.
+    const decimals = (increment) => (String(increment).split(".")[1] ?? "").length;
+    const even = (split, increment) => (increment >= 0.001 && increment < 1 && Math.abs(split) < 1e5 ? split.toFixed(decimals(increment)).replace("-", "\u2212") : digits(split));
+    const shown = (split, increment) => (data.scale === "linear" ? even(split, increment) : digits(split));
+    const values = (plot, splits, axis, space, increment) => splits.map((split) => (split === null ? "" : shown(split, increment) + data.suffix));
     const splits = data.scale === "linear" ? {} : { splits: logarithmic(data.scale === "powers" ? 2 : 10) };
     // Of the marks of a logarithmic axis, only those with a label have a line.
     const labelled = (plot, splits, axis, ...more) => plot.axes[axis].filter(plot, splits, axis, ...more);

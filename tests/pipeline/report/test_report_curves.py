@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.report.chart import SMALLEST, Scale, judge_axis, round_step, step_marks
+from pipeline.report.chart import SMALLEST, Scale, even_marks, judge_axis, round_step, step_marks
 from pipeline.report.curves import Curve, gather_curves, smooth, thin
 from pipeline.report.formatting import duration, number
 from remote.protocol.events import Scalar
@@ -204,3 +204,17 @@ def test_SE_22_a_mean_over_all_steps_adds_each_loss_only_a_few_times() -> None:
 def test_an_axis_of_steps_has_two_marks_or_more(first: int, last: int, ticks: int) -> None:
     marks = step_marks(first, last, ticks)
     assert len(marks) > 1 and all(first <= mark <= last for mark in marks)
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([1.3832, 1.3951], ["1.380", "1.385", "1.390", "1.395", "1.400"]),
+        ([0.1, 0.9], ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
+        ([-0.2, 0.2], ["\u22120.2", "\u22120.1", "0.0", "0.1", "0.2"]),
+        ([0.0, 400.0], ["0", "100", "200", "300", "400"]),
+    ],
+)
+def test_the_marks_of_an_axis_have_equal_numbers_of_digits(values, labels):
+    marks, _ = judge_axis(values, Scale.LINEAR, 4)
+    assert list(map(even_marks(marks), marks)) == labels
