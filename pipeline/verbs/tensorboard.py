@@ -46,6 +46,8 @@ PLUGINS = "plugins"
 PLUGIN_FILES = ("projector_config.pbtxt", "checkpoint")
 """Files of a run in which TensorBoard's projector finds the paths of other files (projector_plugin.py)."""
 LOOPBACK = "127.0.0.1"
+LISTENING = "0A"
+"""The state of a listening socket in /proc/net/tcp."""
 RELOAD = 'the page shows new values if you click its reload button, or every 30 s if its setting "Reload data" is on'
 
 
@@ -144,12 +146,39 @@ def _viewer(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _wait_until_listening(viewer: subprocess.Popen[bytes], port: int, run: str) -> None:
-    """Wait until TensorBoard listens. Raises ToolFailed if TensorBoard ends first."""
+    """Wait until TensorBoard listens. Raises ToolFailed if TensorBoard ends first.
+
+    Another user's program may take the port before TensorBoard does. It is never connected to on Linux; elsewhere, the
+    owner of a port is not known.
+    """
     while viewer.poll() is None:
+        if _listeners(port).isdisjoint(_sockets(viewer.pid)):
+            time.sleep(0.1)
+            continue
         with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1.0):
             return
         time.sleep(0.1)
     raise _ended(viewer, run)
+
+
+def _listeners(port: int) -> set[str]:
+    """Return the sockets that listen at the port, as /proc names them, or {""} without /proc."""
+    try:
+        rows = Path("/proc/net/tcp").read_text(encoding="ascii").split("\n")[1:]
+    except OSError:
+        return {""}
+    fields = [row.split() for row in rows if row]
+    return {f"socket:[{row[9]}]" for row in fields if row[1].endswith(f":{port:04X}") and row[3] == LISTENING}
+
+
+def _sockets(pid: int) -> set[str]:
+    """Return the targets of the process's descriptors, and ""."""
+    found = {""}
+    with contextlib.suppress(OSError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found.add(str(descriptor.readlink()))
+    return found
 
 
 def _ended(viewer: subprocess.Popen[bytes], run: str) -> ToolFailed:

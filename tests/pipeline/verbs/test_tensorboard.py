@@ -20,8 +20,15 @@ from pipeline.cli.main import run
 from pipeline.messages.hints import install_command
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_note
-from pipeline.verbs.tensorboard import PLUGIN_FILES, PLUGINS, VIEWER_BYTES, _viewer, refuse_redirects
-from remote.errors import BadUsage
+from pipeline.verbs.tensorboard import (
+    PLUGIN_FILES,
+    PLUGINS,
+    VIEWER_BYTES,
+    _viewer,
+    _wait_until_listening,
+    refuse_redirects,
+)
+from remote.errors import BadUsage, ToolFailed
 from tests.contracts.project_modules import ROOT
 from tests.lab.sshd import nobody_listens
 
@@ -201,3 +208,47 @@ def test_SE_09_tensorboard_has_a_limited_address_space(tmp_path: Path) -> None:
         limits = Path(f"/proc/{viewer.pid}/limits").read_text()
     row = next(line for line in limits.splitlines() if line.startswith("Max address space"))
     assert row.split()[3:5] == [str(VIEWER_BYTES)] * 2
+
+
+SQUATTER = """
+import socket, subprocess, sys
+port = sys.argv[sys.argv.index("--port") + 1]
+served = ["-m", "http.server", port, "--bind", "127.0.0.1"]
+other = subprocess.Popen([sys.executable, *served], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+while True:
+    try:
+        socket.create_connection(("127.0.0.1", int(port))).close()
+        break
+    except OSError:
+        pass
+for _ in range(20):
+    subprocess.run([sys.executable, "-c", ""])
+other.kill()
+other.wait()
+sys.exit(255)
+"""
+
+
+def test_SE_22_the_address_of_a_port_that_another_program_took_is_not_printed(project: Path) -> None:
+    (project / "lib/tensorboard/main.py").write_text(SQUATTER)
+    done = subprocess.run(
+        [environment_with(project / "lib"), "-P", "-m", "pipeline", "tensorboard", "--port", "0", "--json"],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode not in (0, None)
+    assert "http://" not in done.stdout
+    assert "ended by itself, exit 255" in done.stdout + done.stderr
+
+
+def test_SE_22_no_connection_is_made_to_a_port_that_another_program_took() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        other.setblocking(False)
+        viewer = subprocess.Popen([sys.executable, "-c", ""])
+        with pytest.raises(ToolFailed, match="ended by itself, exit 0"):
+            _wait_until_listening(viewer, other.getsockname()[1], RUN)
+        with pytest.raises(BlockingIOError):
+            other.accept()
