@@ -139,7 +139,7 @@ class AgentStarter:
         stderr = message_lines(reader.stream.stderr_text()).strip()
         output = reader.first_line() or stderr
         reader.stream.close()
-        if problem := no_container(stderr, self._image, self._name):
+        if self._image and (problem := no_container(stderr, self._image, self._name)):
             raise problem
         if self.python:
             raise HostUnfit(f"the agent did not start under {self.python} on {self._name}: {output}", where=self._name)

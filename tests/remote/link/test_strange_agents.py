@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from remote.errors import AgentEnded, DeadlineExceeded, Garbled, HalfstepError, RemoteFault, SyncRefused
+from remote.errors import (
+    AgentEnded,
+    ContainerUnavailable,
+    DeadlineExceeded,
+    Garbled,
+    HalfstepError,
+    RemoteFault,
+    SyncRefused,
+)
 from remote.host import read_answer
 from remote.link.agent import AgentHost
 from remote.link.agent_start import Retries
@@ -23,8 +31,9 @@ ONCE = Retries(tries=1)
 class Sends:
     """A starter whose process sends given bytes, with NONCE replaced by the nonce of the request."""
 
-    def __init__(self, *chunks: bytes) -> None:
+    def __init__(self, *chunks: bytes, stderr: str = "") -> None:
         self._chunks = chunks
+        self._stderr = stderr
 
     def start(self, argv: Sequence[str]) -> ProcessStream:
         # The nonce is the search's first argument, and the agent's after its program.
@@ -33,7 +42,7 @@ class Sends:
         for chunk in self._chunks:
             remote.sendall(chunk.replace(b"NONCE", nonce.encode()))
         remote.shutdown(socket.SHUT_WR)
-        return SocketStream(local, remote)
+        return SocketStream(local, remote, self._stderr)
 
     def describe(self) -> tuple[tuple[str, str], ...]:
         return ()
@@ -46,8 +55,8 @@ class Sends:
 
 
 class SocketStream:
-    def __init__(self, local: socket.socket, remote: socket.socket) -> None:
-        self._local, self._remote = local, remote
+    def __init__(self, local: socket.socket, remote: socket.socket, stderr: str) -> None:
+        self._local, self._remote, self._stderr = local, remote, stderr
 
     def read_some(self, limit: int, timeout_s: float) -> bytes:
         data = self._local.recv(limit)
@@ -63,7 +72,7 @@ class SocketStream:
         return None
 
     def stderr_text(self) -> str:
-        return ""
+        return self._stderr
 
     def close(self) -> None:
         self._local.close()
@@ -105,6 +114,17 @@ def test_BI_56_garbled_data_is_refused(chunks: list[bytes], code: ExitCode) -> N
         host.ask("file.list", {"path": "x"})
     assert caught.value.exit_code is code
     assert "\x1b" not in caught.value.message
+
+
+@pytest.mark.parametrize("image", ["", "torch:latest"])
+@pytest.mark.parametrize("step", ["start docker", "engine ", "untrusted docker"])
+def test_SE_09_a_host_without_a_container_does_not_choose_a_hint_for_containers(step: str, image: str) -> None:
+    stderr = f"no container ({step}): permission denied while trying to connect to the docker socket\n"
+    host = AgentHost("titan", Sends(stderr=stderr), retries=ONCE, python="/usr/bin/python3", image=image)
+    with pytest.raises(HalfstepError) as caught:
+        host.ask("file.list", {"path": "x"})
+    assert isinstance(caught.value, ContainerUnavailable) is bool(image)
+    assert "docker" not in caught.value.hint or image
 
 
 @pytest.mark.parametrize("owners", [0, 3])
