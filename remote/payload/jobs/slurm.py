@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import subprocess
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, Iterable, List, Optional, Sequence
 
 from remote.payload.files.records import read_record
 from remote.payload.jobs.records import Submitted
@@ -86,9 +86,13 @@ def _quoted(option: str) -> str:
     return shlex.quote(option) if re.search(r"[\s\"'#]", option) else option
 
 
-def submit(script: str, folder: str) -> str:
-    """Submit the script and return its job number. Raises Refusal with Slurm's own message."""
-    return _run(["sbatch", "--parsable", f"--chdir={folder}"], stdin=script).strip().partition(";")[0]
+def submit(script: str, folder: str, secrets: Iterable[str] = ()) -> str:
+    """Submit the script and return its job number. Raises Refusal with Slurm's own message.
+
+    The variables in `secrets` are left out, because Slurm stores the environment of a job on its controller's disk.
+    """
+    argv = ["sbatch", "--parsable", f"--chdir={folder}"]
+    return _run(argv, stdin=script, without=secrets).strip().partition(";")[0]
 
 
 def find_by_name(name: str) -> str:
@@ -181,10 +185,11 @@ def _environment() -> Dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in KEPT_VARIABLES or not name.startswith("SLURM")}
 
 
-def _run(argv: List[str], stdin: str = "") -> str:
+def _run(argv: List[str], stdin: str = "", without: Iterable[str] = ()) -> str:
+    environment = {name: value for name, value in _environment().items() if name not in set(without)}
     try:
         done = subprocess.run(
-            argv, input=stdin.encode(), capture_output=True, timeout=DEADLINE_S, check=False, env=_environment()
+            argv, input=stdin.encode(), capture_output=True, timeout=DEADLINE_S, check=False, env=environment
         )
     except FileNotFoundError:
         raise Refusal(

@@ -185,7 +185,7 @@ def queue_job(
         argv = [*supervise_argv(payload, "stay", job.root, launch, -1), "slurm"]
         script = slurm.render_script(name, job.supervisor_log, argv, options, spec.grace_s)
         try:
-            number = slurm.submit(script, job.root)
+            number = slurm.submit(script, job.root, secrets_by_name)
         except Refusal:
             _remove_launch(launch)
             raise
@@ -228,7 +228,8 @@ def _submit_array(
             os.unlink(log)
         os.symlink(job.supervisor_log, log)
     try:
-        return slurm.submit(slurm.render_array(name, folder, argvs, options, grace_s), folder)
+        names = {name for _, secrets_by_name in jobs for name in secrets_by_name}
+        return slurm.submit(slurm.render_array(name, folder, argvs, options, grace_s), folder, names)
     except Refusal:
         for launch in launches:
             _remove_launch(launch)

@@ -14,9 +14,12 @@ from remote.errors import RemoteFault
 from remote.operations.jobs import follow_job, list_jobs, stop_job
 from remote.payload.jobs.continuation import reason_not_to_continue
 from remote.payload.jobs.slurm import render_script
+from remote.payload.jobs.supervisor_start import queue_array, queue_job
+from remote.payload.processes.launch import take_launch
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobSpec, JobState
+from remote.protocol.layout import JobLayout
 from tests.lab.processes import alive
 from tests.lab.slurm import Slurm, slurm_cluster
 from tests.lab.wait import until
@@ -203,6 +206,31 @@ def test_an_unreachable_slurm_controller_does_not_count_as_the_end_of_a_job(
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     assert bench.survey().state is JobState.RUNNING
+
+
+@pytest.mark.parametrize("array", [False, True])
+def test_SE_22_slurm_does_not_store_declared_secrets_that_the_environment_contains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, array: bool
+) -> None:
+    """With `--host local`, the agent has the environment of the laptop."""
+    (tmp_path / "squeue").write_text("#!/bin/sh\n")
+    (tmp_path / "sbatch").write_text(f"#!/bin/sh\nenv > {tmp_path}/stored\ncat > /dev/null\necho 7\n")
+    for name in ("squeue", "sbatch"):
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setenv("SEED", "31")
+    job = JobLayout(str(tmp_path / "run/jobs/1"))
+    Path(job.root).mkdir(parents=True)
+    if array:
+        queue_array("/p", str(tmp_path), [(job, {"HF_TOKEN": "hf_secret"})], (), 5.0)
+    else:
+        queue_job("/p", job, JobSpec("r-1", 1, "", ("true",), secrets=("HF_TOKEN",)), {"HF_TOKEN": "hf_secret"}, ())
+    stored = (tmp_path / "stored").read_text()
+    assert "hf_secret" not in stored
+    assert "SEED=31" in stored
+    [launch] = Path(job.root).glob("launch-*")
+    assert take_launch(str(launch)).secrets == {"HF_TOKEN": "hf_secret"}
 
 
 @pytest.mark.root
