@@ -9,12 +9,13 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from remote.payload.files.records import read_record, write_record
 from remote.payload.probes.import_path import asking_argv, package_folders
 from remote.payload.tree.state import Project, holds_synced_files
 from remote.protocol.dataclass import dataclass, field
+from remote.protocol.layout import PROJECTS
 from remote.protocol.machine import Interpreter, Torch
 from remote.protocol.regular import open_regular
 
@@ -49,6 +50,10 @@ class InterpreterFacts:
     torch_version: str = ""
 
 
+COPIED = re.compile(r"[^/]+/(data|runs/[^/]+/code)/")
+"""The folders below `projects/` that contain only files that the laptop sent."""
+
+
 @dataclass(frozen=True)
 class StoredInterpreters:
     """environment.json: the facts of each interpreter by its path."""
@@ -77,7 +82,12 @@ def find_python(python: str, project: Project) -> str:
 
 
 def came_with_project(path: str, project: Project) -> bool:
-    """Return True if the laptop sent the interpreter, a link on its path, or a file of its venv."""
+    """Return True if the laptop sent the interpreter, a link on its path, or a file of its venv.
+
+    Data, and the copy of the code that a run uses, came with a project as a whole.
+    """
+    if any(COPIED.match(place) for place in _below_projects(path, project)):
+        return True
     trees = (project.tree, os.path.realpath(project.tree))
     for tree, place in zip(trees, (os.path.normpath(path), os.path.realpath(path))):
         inside = os.path.relpath(place, tree)
@@ -85,6 +95,13 @@ def came_with_project(path: str, project: Project) -> bool:
         if not inside.startswith("../") and holds_synced_files(project, inside, *([venv] if venv else [])):
             return True
     return False
+
+
+def _below_projects(path: str, project: Project) -> Iterator[str]:
+    """Yield the path relative to the folder of all projects, as it is written and with its links followed."""
+    folder = project.at(PROJECTS)
+    yield os.path.relpath(os.path.normpath(path), folder)
+    yield os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
 
 
 def _python_of_machine(project: Project) -> str:

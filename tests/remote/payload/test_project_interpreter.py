@@ -78,6 +78,39 @@ def test_SE_a_configured_interpreter_that_came_with_the_project_is_an_error_and_
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        "projects/speech-0badcafe/data/0123abcd/bin/python",
+        "projects/speech-0badcafe/runs/plain-0123abcd/code/venv/bin/python",
+        "projects/other-12345678/data/0123abcd/venv/bin/python",
+        "projects/speech-0badcafe/large/../data/0123abcd/python",
+    ],
+)
+@pytest.mark.parametrize("linked", [False, True])
+def test_SE_an_interpreter_in_data_or_in_the_copied_code_of_a_run_is_an_error_and_not_run(
+    project: Project, tmp_path: Path, place: str, linked: bool
+) -> None:
+    Path(project.root, "large").mkdir()
+    program = tmp_path / place
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    program.chmod(0o755)
+    link = tmp_path / "python"
+    link.symlink_to(program)
+    sync(project, "train.py")
+    named = str(link if linked else program)
+    with pytest.raises(InterpreterFault, match="came with the project"):
+        find_python(named, project)
+    assert "came with the project" in read_interpreter(named, project).error
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("place", ["projects/speech-0badcafe/runs/plain/venv/bin/python", "projects/data/tools/python"])
+def test_an_interpreter_elsewhere_below_the_workdir_is_used(project: Project, tmp_path: Path, place: str) -> None:
+    assert find_python(str(tmp_path / place), project) == str(tmp_path / place)
+
+
 def test_an_interpreter_that_was_made_on_the_host_is_used(project: Project) -> None:
     sync(project, "train.py", "requirements.txt")
     program = Path(project.tree, "venv/bin/python")
