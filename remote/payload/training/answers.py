@@ -8,6 +8,7 @@ import os
 from typing import Dict, Iterable, Iterator, List, Sequence, Tuple
 
 from remote.payload.files.atomic import write_atomic
+from remote.payload.training.failure import TrainingFailed
 from remote.payload.training.samples import Sample
 from remote.protocol.evaluation import ANSWERS
 
@@ -43,6 +44,21 @@ class AnswerLog:
             file.flush()
             os.fsync(file.fileno())
         self.known.update({(key, row["id"]): row["answer"] for row in rows})
+
+    def as_bytes(self) -> bytes:
+        """Return all answers in the form that `add` reads."""
+        return json.dumps([[*place, text] for place, text in self.known.items()]).encode()
+
+    def add(self, others: bytes) -> None:
+        """Add the answers of another rank. Raises TrainingFailed if the data does not have the form of answers."""
+        try:
+            rows = json.loads(others)
+            valid = all(len(row) == 3 and all(isinstance(each, str) for each in row) for row in rows)
+        except (ValueError, TypeError, RecursionError):
+            valid = False
+        if not valid:
+            raise TrainingFailed("share-invalid", "another rank sent answers that cannot be read")
+        self.known.update({(key, sample): text for key, sample, text in rows})
 
     def count(self) -> int:
         """Return the number of answers that all ranks have stored."""

@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 import tempfile
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional
 
 import torch
 from transformers import TrainerCallback
@@ -18,7 +18,7 @@ from remote.payload.checkpoints.found import find_checkpoints
 from remote.payload.checkpoints.published import publish, rotate, verify
 from remote.payload.files.atomic import sync_folder, write_atomic
 from remote.payload.training.failure import TrainingFailed
-from remote.payload.training.process_group import on_several_hosts
+from remote.payload.training.process_group import gather_bytes, on_several_hosts
 from remote.protocol.exits import ExitCode
 from remote.protocol.training import TrainingPaths
 from remote.protocol.values import dumps
@@ -65,9 +65,8 @@ def share_random_states(folder: str, args: Any) -> None:
     Trainer stores each state only on the host of its rank. After a restart, another host may have that rank. On a
     shared file system, a file of another host might not be visible yet.
     """
-    states: List[Any] = [None] * args.world_size
     with open(_random_state(folder, args.process_index), "rb") as file:
-        torch.distributed.all_gather_object(states, file.read())
+        states = gather_bytes(file.read(), args.device)
     if args.should_save:
         for rank, state in enumerate(states):
             if not os.path.exists(_random_state(folder, rank)):

@@ -23,6 +23,7 @@ from remote.payload.training.collator import Collator
 from remote.payload.training.evaluate import judge_model
 from remote.payload.training.generate import Generator, autocast_of
 from remote.payload.training.label_loss import IGNORED
+from remote.payload.training.process_group import gather_bytes
 from remote.payload.training.samples import SampleSet
 from remote.payload.training.saving import ADAPTER_RECORD, ADAPTER_WEIGHTS, export_adapter
 from remote.protocol.dataclass import dataclass
@@ -165,10 +166,8 @@ class Validation(TrainerCallback):  # type: ignore[misc]
             finally:
                 model.train()
         if args.world_size > 1:
-            shares: List[Any] = [None] * args.world_size
-            torch.distributed.all_gather_object(shares, answers.known)
-            for share in shares:
-                answers.known.update(share)
+            for share in gather_bytes(answers.as_bytes(), args.device):
+                answers.add(share)
         found = judge_model(BEST, self.samples, answers, resamples=0).get(self.history.best_metric)
         return None if found is None else found.value
 
