@@ -25,6 +25,7 @@ from remote.payload.processes.launch import (
     job_argv,
     job_environment,
     remove_rendezvous,
+    renew_rendezvous,
     start_gated,
     take_launch,
 )
@@ -116,7 +117,7 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     if spec.resume_from and not built_in:
         with contextlib.suppress(OSError):
             keep(run.root, spec.resume_from)
-    remove_rendezvous(job)
+    renew_rendezvous(job)
     argv = job_argv(spec, run, job, os.path.abspath(sys.argv[0]))
     place_data(spec.data, run.code)
     gated = start_gated(argv, spec.cwd or run.code, environment, job.output, lambda: fork_recorded(job))

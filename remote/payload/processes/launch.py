@@ -78,6 +78,13 @@ def job_environment(spec: JobSpec, run: RunLayout, launch: Launch) -> Dict[str, 
     if any("{free_port}" in value for value in configured.values()):
         port = str(free_port())
         configured = {name: value.replace("{free_port}", port) for name, value in configured.items()}
+    private = rendezvous_file(run.job(spec.number))
+    # The hooks of the training read these two variables.
+    ours["HALFSTEP_KEY_FILE"] = f"{private}-key"
+    if any("{rendezvous}" in word for word in spec.argv):
+        ours["HALFSTEP_STORE"] = f"{private}-store"
+        # Otherwise torchrun opens a store at a port, which no process uses.
+        ours["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     # torch runs code from this folder. Its default is in /tmp, where another user can create the folder first.
     compiled = {"TORCHINDUCTOR_CACHE_DIR": f"{run.root}/inductor"}
     return {**compiled, **(launch.environment or dict(os.environ)), **ours, **configured, **secrets}
@@ -110,9 +117,25 @@ def rendezvous_file(job: JobLayout) -> str:
 
 
 def remove_rendezvous(job: JobLayout) -> None:
-    """Remove the rendezvous file of a job that has ended, or that is started again after it was killed."""
+    """Remove the rendezvous file of a job that has ended, with the stores of its process groups and its key."""
+    own = rendezvous_file(job)
+    folder, name = os.path.split(own)
+    # The folder may be missing, and the processes of the job may remove their stores at the same time.
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(rendezvous_file(job))
+        for other in os.listdir(folder):
+            if other == name or other.startswith(f"{name}-"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(folder, other))
+
+
+def renew_rendezvous(job: JobLayout) -> None:
+    """Remove what an earlier start of the job left, and create the key with which its processes sign objects."""
+    remove_rendezvous(job)
+    path = f"{rendezvous_file(job)}-key"
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(os.urandom(32))
 
 
 def free_port() -> int:

@@ -1,4 +1,4 @@
-"""The folder in memory for a job's secrets and its rendezvous file. Other users can neither read nor replace it."""
+"""The folder in memory for the secret and shared files of a job. Other users can neither read nor replace it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,14 @@ from typing import Any, Dict, List, Optional
 from remote.payload.files.data_links import place_data
 from remote.payload.processes.ending import Ending
 from remote.payload.processes.identity import Descendants, descendants, read_process
-from remote.payload.processes.launch import Launch, job_argv, job_environment, remove_rendezvous, start_gated
+from remote.payload.processes.launch import (
+    Launch,
+    job_argv,
+    job_environment,
+    remove_rendezvous,
+    renew_rendezvous,
+    start_gated,
+)
 from remote.payload.processes.subreaper import become_subreaper
 from remote.payload.proof.evidence import Evidence, Ranks
 from remote.payload.proof.hooks.step import Step
@@ -97,6 +104,7 @@ class Runner:
         began = time.monotonic()
         write_hooks(self._scratch.hooks)
         place_data(self._request.data, self._scratch.run.code)
+        renew_rendezvous(self._job())
         gated = start_gated(self._argv(), self._scratch.run.code, self._environment(), self._scratch.output)
         timed_out = False
         try:

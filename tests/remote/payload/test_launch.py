@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from remote.payload.processes.launch import Launch, job_environment, take_launch, write_launch
+from remote.payload.processes.launch import (
+    Launch,
+    job_argv,
+    job_environment,
+    remove_rendezvous,
+    renew_rendezvous,
+    take_launch,
+    write_launch,
+)
 from remote.payload.processes.private_folder import _shared_memory, secret_folder
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import RunLayout
@@ -199,3 +207,32 @@ def test_SE_22_torch_keeps_compiled_code_in_the_run_unless_a_place_is_configured
     given = {name: configured} if configured and where == "spec" else {}
     environment = job_environment(JobSpec("r", 1, "", (), environment=given), RunLayout("/run"), Launch())
     assert environment[name] == (configured or "/run/inductor")
+
+
+def test_SE_22_each_start_of_a_job_has_a_new_key_and_no_store_of_an_earlier_start(runtime: Path) -> None:
+    run = RunLayout("/w/projects/p-1/runs/r-1")
+    spec = JobSpec("r-1", 2, "", ("torchrun", "--rdzv-endpoint", "{rendezvous}"))
+    environment = job_environment(spec, run, Launch())
+    key, store = Path(environment["HALFSTEP_KEY_FILE"]), Path(environment["HALFSTEP_STORE"])
+    assert (key.parent, store.parent) == (runtime, runtime)
+    renew_rendezvous(run.job(2))
+    first = key.read_bytes()
+    assert (len(first), stat.S_IMODE(key.stat().st_mode)) == (32, 0o600)
+    kept = runtime / "launch-1"
+    kept.touch()
+    renew_rendezvous(run.job(1))
+    Path(f"{store}-29500-0").touch()
+    Path(job_argv(spec, run, run.job(2), "/p")[2]).touch()
+    renew_rendezvous(run.job(2))
+    assert len(list(runtime.iterdir())) == 3, "two keys, and the file of something else"
+    assert key.read_bytes() != first
+    for number in (1, 2):
+        remove_rendezvous(run.job(number))
+    assert list(runtime.iterdir()) == [kept]
+
+
+def test_only_torchrun_on_one_host_keeps_its_store_in_a_file(runtime: Path) -> None:
+    spec = JobSpec("r-1", 1, "", ("accelerate", "launch", "train.py"))
+    environment = job_environment(spec, RunLayout("/w/projects/p-1/runs/r-1"), Launch())
+    assert "HALFSTEP_KEY_FILE" in environment
+    assert "HALFSTEP_STORE" not in environment

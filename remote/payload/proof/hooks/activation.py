@@ -12,11 +12,13 @@ from .imports import watch_imports
 from .origins import OPENED
 from .patches import PATCHED, install
 from .patching import Training
+from .private_store import keep_stores_private
 from .proof import ProofRecorder
 from .recorder import Recorder
 from .report import ProcessNote, write_json
 from .runtime import RUNTIME, plan_of_environment
 from .runtime_patches import Runtime
+from .signed_objects import sign_objects
 from .stores import bind_stores
 from .watch import WatchRecorder
 
@@ -43,6 +45,8 @@ class Hooks:
         folder = os.environ.get(PROOF, "")
         try:
             bind_stores()
+            keep_stores_private()
+            sign_objects()
             if self.recorder is None:
                 if folder:
                     OPENED.watch()
