@@ -17,6 +17,7 @@ SKIPS = "{where} skips the step after gradients were unscaled, so that a loss sc
 NEEDLES = (b"isnan", b"isinf", b"isfinite")
 FINITE = re.compile(r"isnan|isinf|isfinite")
 UNSCALES = re.compile(r"clip_grad(?:_norm|_value)?_?|clip_gradients|unscale(?:_gradients)?_?")
+SCALER = re.compile(r"scaler\w*$", re.IGNORECASE)
 ENDS_UNSCALED = frozenset({"step", "update"})
 BLOCKS = ("body", "orelse", "finalbody")
 
@@ -35,12 +36,28 @@ def _line_of_skip(text: bytes) -> int:
     if not any(each in text for each in NEEDLES) or not (b"clip_grad" in text or b"unscale" in text):
         return 0
     with suppress(SyntaxError):
-        for node in ast.walk(parse_python(text)):
-            for block in (getattr(node, name, None) for name in BLOCKS):
-                found = _branch_that_skips(block) if isinstance(block, list) else None
-                if found is not None:
-                    return found.lineno
+        return next((each.lineno for block in _blocks(parse_python(text)) if (each := _branch_that_skips(block))), 0)
     return 0
+
+
+def _blocks(tree: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Yield each block of statements, but none that runs only without a loss scaler: beside one that calls a scaler."""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        sides = [side for side in (getattr(node, name, None) for name in BLOCKS) if isinstance(side, list)]
+        if isinstance(node, ast.If) and any(map(_calls_scaler, sides)):
+            sides = [side for side in sides if _calls_scaler(side)]
+            pending += [each for side in sides for each in side]
+        else:
+            pending += ast.iter_child_nodes(node)
+        yield from sides
+
+
+def _calls_scaler(block: Iterable[ast.stmt]) -> bool:
+    """Return True for a call such as `scaler.step(optimizer)`."""
+    owners = (each.func.value for each in _calls(block) if isinstance(each.func, ast.Attribute))
+    return any(SCALER.search(ast.unparse(owner)) for owner in owners)
 
 
 def _branch_that_skips(block: list[ast.stmt]) -> ast.If | None:

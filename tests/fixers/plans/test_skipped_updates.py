@@ -63,6 +63,28 @@ ASKS = ACCELERATE.replace('"bf16"', "args.mixed_precision")
 
 
 @pytest.mark.parametrize(
+    "test", ["if scaler is not None:\n{0}    else:\n{1}", "if scaler is None:\n{1}    else:\n{0}"], ids=["else", "body"]
+)
+def test_a_step_without_a_loss_scaler_may_be_skipped(tmp_path: Path, test: str) -> None:
+    scaled = (
+        "        self.scaler.unscale_(optimizer)\n        self.scaler.step(optimizer)\n        self.scaler.update()\n"
+    )
+    plain = "        norm = clip_grad_norm_(weights, 1.0)\n        if norm.isfinite():\n            optimizer.step()\n"
+    plan = planned(tmp_path, {"train.py": ACCELERATE.replace(STEP, "    " + test.format(scaled, plain))})
+    assert 'mixed_precision="fp16"' in changed(plan)["train.py"]
+
+
+def test_a_step_that_is_skipped_with_a_loss_scaler_is_found_beside_one_without(tmp_path: Path) -> None:
+    both = (
+        "    if scaler is not None:\n        scaler.unscale_(optimizer)\n        norm = clip_grad_norm_(weights, 1.0)\n"
+        "        if norm.isnan():\n            continue\n        scaler.step(optimizer)\n        scaler.update()\n"
+        "    else:\n        optimizer.step()\n"
+    )
+    plan = planned(tmp_path, {"train.py": ACCELERATE.replace(STEP, both)})
+    assert changed(plan) == {}
+
+
+@pytest.mark.parametrize(
     ("options", "changes"),
     [
         ((" --mixed_precision no", " --mixed_precision fp16"), False),
