@@ -37,9 +37,7 @@ ARGUMENTS: dict[str, Renamed | Removed] = {
     "per_gpu_eval_batch_size": Renamed("per_device_eval_batch_size", *V5),
     "push_to_hub_token": Renamed("hub_token", *V5),
     "push_to_hub_model_id": Renamed("hub_model_id", *V5),
-    "logging_dir": Removed(
-        "transformers", (5, 15), "set TENSORBOARD_LOGGING_DIR in the environment; halfstep's runs set it"
-    ),
+    "logging_dir": Removed("transformers", (5, 15), "delete it; halfstep's runs set TENSORBOARD_LOGGING_DIR instead"),
     "fsdp_min_num_params": Removed(*V5, instead="set it inside fsdp_config"),
     "fsdp_transformer_layer_cls_to_wrap": Removed(*V5, instead="set it inside fsdp_config"),
     "include_inputs_for_metrics": Removed(*V5, instead='use include_for_metrics=["inputs"]'),
