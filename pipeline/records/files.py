@@ -18,6 +18,7 @@ from remote.project.digests import parse_record
 from remote.project.records_folder import create_folder, open_lock, refuse_links
 from remote.protocol.dataclass import dataclass
 from remote.protocol.parts import write_beside
+from remote.protocol.regular import read_regular
 from remote.protocol.shell import shell_command
 
 FULL = {
@@ -89,6 +90,15 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
         if sign:
             lock.sign()
         yield lock
+
+
+def read_holder(path: Path) -> str:
+    """Return the living process that signed the lock file last, as 'pid 7, run tiny on titan', or ""."""
+    try:
+        holder = _holder(read_regular(path, MAX_HOLDER))
+    except OSError:
+        return ""
+    return "" if holder == UNKNOWN_HOLDER else holder
 
 
 def _read_signature(file: io.FileIO) -> bytes:

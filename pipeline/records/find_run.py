@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.config.find import find_project
-from pipeline.records.files import RUN_NAME
+from pipeline.records.files import RUN_NAME, read_holder
 from pipeline.records.layout import Records
 from pipeline.records.runs import START_AGAIN, RunNote, read_note, recorded_runs
 from remote.errors import BadUsage
@@ -26,8 +26,7 @@ def find_note(records: Records, run: str | None, *, trained: bool = False) -> Ru
     notes = tuple(note for note in runs.notes if not (trained and note.evaluates))
     _refuse_damaged(runs.damaged, run, notes)
     if not notes:
-        hint = "pipeline run --host HOST --config NAME"
-        raise BadUsage("this project has no training runs yet", where=str(records.root), hint=hint)
+        raise _no_runs(records)
     found = notes[:1] if run is None else notes_named(notes, run)
     if len(found) > 1:
         message = f"{run!r} is ambiguous: {', '.join(note.name for note in found)}"
@@ -35,6 +34,15 @@ def find_note(records: Records, run: str | None, *, trained: bool = False) -> Ru
     if not found:
         raise _unknown(str(run), notes)
     return whole_note(found[0], records)
+
+
+def _no_runs(records: Records) -> BadUsage:
+    """Return the error of a project without training runs. The stages before the first training take minutes."""
+    message, hint = "this project has no training runs yet", "pipeline run --host HOST --config NAME"
+    holder = next(filter(None, map(read_holder, records.locks())), "")
+    if holder:
+        message, hint = f"{message}, but one is being prepared: {holder}", "try again when its training has begun"
+    return BadUsage(message, where=str(records.root), hint=hint)
 
 
 def _unknown(run: str, notes: Sequence[RunNote]) -> BadUsage:

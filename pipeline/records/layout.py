@@ -124,6 +124,10 @@ class Records:
         newer = [path for path in found if S_ISREG(times[path].st_mode) and times[path].st_mtime > since_unix]
         return max(newer, key=lambda path: times[path].st_mtime, default=None)
 
+    def locks(self) -> list[Path]:
+        """Return the locks of all configs, of which a running `pipeline run` holds one."""
+        return sorted((self.folder / "state").glob("*/*.lock"))
+
     def lock(self, host: str, config: str) -> Path:
         """Return the lock file of a config on a host."""
         return self._state(host) / f"{safe_name(config)}.lock"
