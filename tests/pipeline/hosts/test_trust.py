@@ -13,7 +13,7 @@ import pytest
 from pipeline.config.hosts import load_host
 from pipeline.hosts.trust import keep_trust, require_trust, trusted_address, trusted_hosts
 from pipeline.records.consents import keep_consent
-from remote.errors import HostFileUntrusted
+from remote.errors import BadUsage, HostFileUntrusted
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Person
 from tests.pipeline.config.config_files import write
@@ -184,13 +184,20 @@ def test_a_changed_file_must_be_confirmed_again_unless_only_comments_changed(tmp
         require_trust(load_host("rig", tmp_path), None)
 
 
-def test_a_confirmation_does_not_hold_for_a_clone_that_links_to_the_confirmed_file(tmp_path: Path) -> None:
-    mine = write(tmp_path / "mine", "host: rig.example\nsecrets: [HF_TOKEN]\n", "hosts/rig")
+@pytest.mark.parametrize(
+    ("linked", "error", "words"),
+    [("rig.yaml", BadUsage, "outside of the project"), (".", HostFileUntrusted, "HF_TOKEN")],
+    ids=["the file", "its folder"],
+)
+def test_a_confirmation_does_not_hold_for_a_clone_that_links_to_the_confirmed_file(
+    tmp_path: Path, linked: str, error: type[Exception], words: str
+) -> None:
+    mine = write(tmp_path / "mine", "host: rig.example\nsecrets: [HF_TOKEN]\n", "hosts/rig").parent
     require_trust(load_host("rig", tmp_path / "mine"), Person(yes=True))
-    cloned = tmp_path / "cloned" / mine.relative_to(tmp_path / "mine")
+    cloned = tmp_path / "cloned" / mine.relative_to(tmp_path / "mine") / linked
     cloned.parent.mkdir(parents=True)
-    cloned.symlink_to(mine)
-    with pytest.raises(HostFileUntrusted):
+    cloned.symlink_to(mine / linked)
+    with pytest.raises(error, match=words):
         require_trust(load_host("rig", tmp_path / "cloned"), None)
 
 

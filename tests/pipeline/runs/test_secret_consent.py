@@ -11,7 +11,7 @@ import pytest
 from pipeline.config.hosts import load_host
 from pipeline.config.load import LoadedConfig, load_config
 from pipeline.runs.consent import require_secret_consent
-from remote.errors import SecretsUntrusted
+from remote.errors import BadUsage, SecretsUntrusted
 from remote.project.user_folder import user_file
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Person
@@ -84,9 +84,11 @@ def test_SE_a_confirmation_of_an_export_and_one_of_a_host_do_not_hold_for_each_o
             require_secret_consent(loaded, None, typed=False, host=other)
 
 
-@pytest.mark.parametrize("linked", ["the config", "the folder of the configs"])
+@pytest.mark.parametrize(
+    ("linked", "error"), [("the config", BadUsage), ("the folder of the configs", SecretsUntrusted)]
+)
 def test_SE_13_a_confirmation_does_not_hold_for_a_clone_that_links_to_the_confirmed_config(
-    tmp_path: Path, linked: str
+    tmp_path: Path, linked: str, error: type[Exception]
 ) -> None:
     require_secret_consent(config(tmp_path / "mine", "[HF_TOKEN]"), Person(), typed=False, host=None)
     clone = tmp_path / "cloned" / "configs"
@@ -96,7 +98,7 @@ def test_SE_13_a_confirmation_does_not_hold_for_a_clone_that_links_to_the_confir
     else:
         clone.symlink_to("../mine/configs")
     (tmp_path / "cloned/train.py").touch()
-    with pytest.raises(SecretsUntrusted):
+    with pytest.raises(error):
         require_secret_consent(load_config("plain", tmp_path / "cloned"), None, typed=False, host=None)
 
 

@@ -22,7 +22,7 @@ from remote.payload.training.memory_plan import Device, plan_memory
 from remote.payload.training.samples import Sample, SampleSet, make_samples
 from remote.payload.training.shared_prefix import is_shared, row_length, share_prefixes
 from remote.policy.precision import judge_precision
-from remote.protocol.training import FRESH, LAST, LoopSpec, LoraSpec
+from remote.protocol.training import FRESH, LoopSpec, LoraSpec
 
 PHI4, QWEN2 = "tiny/phi4-multimodal", "tiny/qwen2-audio"
 every = pytest.mark.parametrize("model", sorted(TINY))
@@ -31,7 +31,7 @@ LORA = LoraSpec(r=4, alpha=8, dropout=0.0)
 
 
 def audio_last(one: Any, tasks: Sequence[str] = ("apa", "mdd")) -> SampleSet:
-    return make_samples(one.recordings, tasks, one.base.family, one.base.tokenizer, one.clip_of, {}, LAST)
+    return make_samples(one.recordings, tasks, one.base.family, one.base.tokenizer, one.clip_of, {}, "last")
 
 
 def adapted(one: Any) -> Any:
