@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256
 
@@ -46,9 +46,8 @@ def excluded_files(
     rules = _rules(patterns)
     of_tracked = _rules(pattern for pattern in patterns if pattern not in LOGS or pattern in exclude)
     excluded = {path for path in paths if _is_excluded(rules if path in untracked else of_tracked, path)}
-    return frozenset(
-        excluded - {path for path in excluded for named in _named(command, excluded) if _is_in(path, named)}
-    )
+    named = frozenset(_named(command, excluded))
+    return frozenset(path for path in excluded if not _is_in(path, named))
 
 
 def _rules(patterns: Iterable[str]) -> Rules:
@@ -64,21 +63,23 @@ def _is_excluded(rules: Rules, path: str) -> bool:
     return bool(rules.verdict("/".join(parts), parts[-1], False))
 
 
-def _named(command: Sequence[str], excluded: Iterable[str]) -> Iterator[str]:
+def _named(command: Sequence[str], excluded: Collection[str]) -> Iterator[str]:
     """Yield the files and folders in the command. For each excluded file, also yield the file's folder."""
-    files = frozenset(excluded)
     for word in command:
         for name in (word.rpartition("=")[2], word.replace(".", "/") + ".py"):
             path = posixpath.normpath(name) if name else "."
             if path == ".":
                 continue
             yield path
-            if path in files and "/" in path:
+            if path in excluded and "/" in path:
                 yield posixpath.dirname(path)
 
 
-def _is_in(path: str, named: str) -> bool:
-    return path == named or path.startswith(f"{named}/")
+def _is_in(path: str, named: Collection[str]) -> bool:
+    """Return True if the path or one of its parent folders is named."""
+    while path and path not in named:
+        path = path.rpartition("/")[0]
+    return bool(path)
 
 
 @by_content
