@@ -18,7 +18,7 @@ TOOL_CONFIGS = frozenset(
     {"pyproject.toml", "setup.cfg", "tox.ini", "uv.toml", "pixi.toml", "pipfile.toml", "cargo.toml"}
 )
 """Settings files of packaging and linting tools. Names in these files select no precision."""
-LARGEST = Limits(bytes=4 * 2**20, depth=100)
+LARGEST = Limits(bytes=4 * 2**20, depth=100, values=1_000_000)
 
 
 def is_yaml(path: str) -> bool:

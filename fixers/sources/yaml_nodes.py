@@ -97,10 +97,13 @@ class _Builder:
         self._limits = limits
         self._tags = tags
         self._open: list[_Open] = []
+        self._values = 0
         self._anchors: dict[str, Node | None] = {}
         self._heights: dict[int, int] = {}
 
     def add_event(self, event: Any) -> None:
+        if isinstance(event, yaml.NodeEvent):
+            self._count_value(event)
         if isinstance(event, yaml.DocumentStartEvent):
             self._anchors = {}
         elif isinstance(event, yaml.ScalarEvent):
@@ -167,6 +170,15 @@ class _Builder:
             raise self._problem_at(f"*{event.anchor} is inside the value that it refers to", event)
         self._check_depth(self._heights[id(node)], event)
         return node
+
+    def _count_value(self, event: Any) -> None:
+        """Count the value that begins here. Keys are not counted, as in `yaml_values.plain`."""
+        parent = self._open[-1] if self._open else None
+        if parent and isinstance(parent.event, yaml.MappingStartEvent) and len(parent.children) % 2 == 0:
+            return
+        self._values += 1
+        if self._values > self._limits.values:
+            raise self._problem_at(f"the file has more than {self._limits.values} values", event)
 
     def _check_depth(self, height: int, event: Any) -> None:
         if len(self._open) + height > self._limits.depth:

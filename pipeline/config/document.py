@@ -101,7 +101,7 @@ class BadConfig(BadUsage):
 
 def read_document(path: Path) -> Document:
     """Read a config file. Raises BadConfig or BadUsage with the file, the line and the reason."""
-    return parse_document(str(path), _read(path))
+    return parse_document(str(path), read_config(path))
 
 
 def parse_document(path: str, data: bytes) -> Document:
@@ -135,7 +135,8 @@ def _yaml_finding(path: str, data: bytes, error: YamlProblem) -> Finding:
     return Finding.error("config", f"{error.message}{shown}", place)
 
 
-def _read(path: Path) -> bytes:
+def read_config(path: Path) -> bytes:
+    """Return the bytes of a config file. Raises BadUsage, also for a link out of the project."""
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):

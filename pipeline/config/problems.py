@@ -23,6 +23,15 @@ LISTS = ("list_type", "tuple_type")
 MAPPINGS = ("dict_type", "model_type", "model_attributes_type")
 
 
+def is_valid(model: type[M], document: Document) -> bool:
+    """Return whether the document is a `model`, without a message for each problem."""
+    try:
+        model.model_validate(document.values)
+    except ValidationError:
+        return False
+    return True
+
+
 def validate(model: type[M], document: Document) -> M:
     """Return the document as a `model`. Raises BadConfig with every problem."""
     try:

@@ -7,10 +7,12 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from pipeline.config.document import read_document
+from fixers.sources.by_content import by_content
+from pipeline.config.document import parse_document, read_config
 from pipeline.config.find import list_configs, list_hosts
 from pipeline.config.host_model import HostConfig
 from pipeline.config.model import RunConfig
+from pipeline.config.read_limit import beyond_limit
 from remote.errors import BadUsage, HalfstepError
 from remote.project.user_folder import sign
 from remote.protocol.exits import ExitCode
@@ -45,14 +47,29 @@ def secret_marks(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return {}
 
 
-def hide_project_secrets(cwd: Path, more: Iterable[str] = ()) -> None:
-    """Mask the values of secrets listed in the project's configs and host files, or in `more`, if they are set."""
+def hide_project_secrets(cwd: Path, more: Iterable[str] = ()) -> int:
+    """Mask the values of secrets listed in the project's host files and configs, or in `more`, if they are set.
+
+    Return the number of files that were not read because of `beyond_limit`.
+    """
     names = set(more)
-    for path in (*list_configs(cwd).values(), *list_hosts(cwd).values()):
-        with contextlib.suppress(HalfstepError, OSError):
-            listed = read_document(path).values.get("secrets")
-            names.update(name for name in (listed if isinstance(listed, list) else ()) if isinstance(name, str))
+    paths = (*list_hosts(cwd).values(), *list_configs(cwd).values())
+    beyond = beyond_limit(paths)
+    for path in paths:
+        if path not in beyond:
+            with contextlib.suppress(HalfstepError, OSError):
+                names.update(_listed_secrets(read_config(path)))
     hide(os.environ.get(name, "") for name in names)
+    return len(beyond)
+
+
+@by_content
+def _listed_secrets(config: bytes) -> tuple[str, ...]:
+    try:
+        listed = parse_document("", config).values.get("secrets")
+    except HalfstepError:
+        return ()
+    return tuple(name for name in (listed if isinstance(listed, list) else ()) if isinstance(name, str))
 
 
 def judge_secrets(host: HostConfig, run: RunConfig, severity: Severity = Severity.WARNING) -> tuple[Finding, ...]:

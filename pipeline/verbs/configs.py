@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.config.document import read_document
+from fixers.sources.by_content import by_content
+from pipeline.config.document import parse_document, read_config
 from pipeline.config.find import list_configs
 from pipeline.config.model import RunConfig
-from pipeline.config.problems import validate
+from pipeline.config.problems import is_valid
+from pipeline.config.read_limit import NOT_READ, beyond_limit
 from pipeline.config.shipped import place_of
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
 from remote.errors import HalfstepError
-from remote.protocol.regular import open_regular
 from remote.protocol.shell import shell_command
 
 FIRST_LINE_BYTES = 4096
+NO_CONFIG = "not a valid config"
 
 
 def configs(as_json: bool = False) -> int:
@@ -23,7 +25,8 @@ def configs(as_json: bool = False) -> int:
     screen = Screen(as_json=as_json)
     cwd = Path.cwd()
     found = list_configs(cwd)
-    rows = [(name, _first_comment(path) or _use(name, path), str(path)) for name, path in found.items()]
+    beyond = beyond_limit(found.values())
+    rows = [(name, NOT_READ if path in beyond else _use(name, path), str(path)) for name, path in found.items()]
     if not as_json:
         shown = [(name, use, place_of(Path(file), cwd)) for name, use, file in rows]
         screen.table(("config", "how it is used", "file"), shown)
@@ -32,18 +35,24 @@ def configs(as_json: bool = False) -> int:
 
 
 def _use(name: str, path: Path) -> str:
+    """Return the comment in the first line of the config, else a command that uses the config."""
     try:
-        validate(RunConfig, read_document(path))
+        data = read_config(path)
+    except (HalfstepError, OSError):
+        return NO_CONFIG
+    if comment := _first_comment(data):
+        return comment
+    return shell_command("pipeline run --host HOST --config {}", name) if _is_config(data) else NO_CONFIG
+
+
+@by_content
+def _is_config(data: bytes) -> bool:
+    try:
+        return is_valid(RunConfig, parse_document("", data))
     except HalfstepError:
-        return "not a valid config"
-    return shell_command("pipeline run --host HOST --config {}", name)
+        return False
 
 
-def _first_comment(path: Path) -> str:
-    try:
-        with open_regular(path, follow=True) as file:
-            start = file.read(FIRST_LINE_BYTES)
-    except OSError:
-        return ""
-    first = next(iter(start.decode("utf-8", "replace").splitlines()), "")
+def _first_comment(data: bytes) -> str:
+    first = next(iter(data[:FIRST_LINE_BYTES].decode("utf-8", "replace").splitlines()), "")
     return first.lstrip("# ") if first.startswith("#") else ""

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from pipeline.config.find import find_project
+from pipeline.config.read_limit import NOT_READ
 from pipeline.diagnosis.diagnose import Diagnosis, as_finding, diagnose_log
 from pipeline.hosts.output import read_output
 from pipeline.hosts.tail import Tail, tail_of
@@ -81,7 +82,7 @@ class Log:
 def _log(screen: Screen, what: str) -> Log:
     records = Records(find_project(Path.cwd()))
     notes = list_notes(records)
-    _hide_secrets(notes)
+    _hide_secrets(screen, notes)
     if what == "-":
         return Log(*tail_of(sys.stdin.buffer).text(), "standard input")
     last_start = max((time for note in notes for time in (note.started_unix, note.created_unix) if time), default=0.0)
@@ -107,8 +108,10 @@ def _log(screen: Screen, what: str) -> Log:
     )
 
 
-def _hide_secrets(notes: Sequence[RunNote]) -> None:
-    hide_project_secrets(Path.cwd(), (name for note in notes for name in note.secrets))
+def _hide_secrets(screen: Screen, notes: Sequence[RunNote]) -> None:
+    beyond = hide_project_secrets(Path.cwd(), (name for note in notes for name in note.secrets))
+    if beyond:
+        screen.note(f"{beyond} files in configs/ were {NOT_READ}. The values of secrets that they list are not masked.")
 
 
 def _ending(note: RunNote | None) -> str:

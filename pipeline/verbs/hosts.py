@@ -10,6 +10,7 @@ from fixers.setup.environment import is_requested
 from pipeline.config.find import is_shipped_config, list_configs, list_hosts
 from pipeline.config.hosts import LoadedHost, load_host
 from pipeline.config.load import load_config
+from pipeline.config.read_limit import NOT_READ, beyond_limit
 from pipeline.config.shipped import place_of
 from pipeline.hosts.trust import (
     can_trust_owners,
@@ -49,7 +50,12 @@ def hosts(action: str = "", name: str = "", as_json: bool = False) -> int:
 
 def _listed(screen: Screen) -> Outcome:
     rows, cwd = [], Path.cwd()
-    for name, path in list_hosts(cwd).items():
+    found = list_hosts(cwd)
+    beyond = beyond_limit(found.values())
+    for name, path in found.items():
+        if path in beyond:
+            rows.append((name, f"({NOT_READ})", str(path)))
+            continue
         try:
             host = load_host(name, cwd)
             target, file = host.config.host, str(host.path or "~/.ssh/config")
@@ -116,9 +122,11 @@ def similar_host_hint(host: LoadedHost, code: ExitCode) -> str:
 def _project_creates_environment() -> bool:
     """Return True if a config of the project creates the environment, so that nothing has to be changed."""
     cwd = Path.cwd()
-    for name, path in list_configs(cwd).items():
+    found = list_configs(cwd)
+    beyond = beyond_limit(found.values())
+    for name, path in found.items():
         with contextlib.suppress(HalfstepError):
-            loaded = load_config(name, cwd) if not is_shipped_config(path) else None
+            loaded = load_config(name, cwd) if path not in beyond and not is_shipped_config(path) else None
             if loaded is not None and is_requested((loaded.config.fixers.model_extra or {}).get("environment")):
                 return True
     return False

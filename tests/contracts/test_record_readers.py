@@ -42,7 +42,6 @@ NOT_RECORDS = {
     "pipeline.config.document": "the project's configs",
     "pipeline.records.consents": "the user's configuration folder",
     "pipeline.records.signed": "the functions that the readers above call",
-    "pipeline.verbs.configs": "the project's configs",
     "remote.link.bundle": "the user's cache",
     "remote.link.hosts_file": "/etc/hosts",
     "remote.link.ssh.host_keys": "known_hosts",
@@ -92,3 +91,15 @@ def test_SE_12_the_records_of_a_config_on_a_host_are_written_only_with_a_signatu
     for name in names:
         imported = imported_names(readers()[name])
         assert {"read_in_place", "write_in_place"} <= imported and "write_atomic" not in imported, name
+
+
+def test_SE_every_module_that_looks_for_configs_reads_them_only_by_pipeline_config() -> None:
+    names = {"list_configs", "list_hosts", "find_config", "find_host"}
+    users = [
+        one for one in modules() if not one.name.startswith("pipeline.config.") and imported_names(one.tree) & names
+    ]
+    assert users
+    for module in users:
+        assert module.name not in readers(), f"{module.name}: read_config refuses links out of the project"
+        called = {node.attr for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
+        assert not called & {"read_text", "read_bytes"}, module.name

@@ -148,6 +148,26 @@ def test_BI_10_a_document_over_the_limit_is_refused_unread():
     assert compose(b"a: 1\n", Limits(bytes=5)) is not None
 
 
+def test_SE_a_document_is_not_parsed_beyond_the_limit_of_values():
+    with pytest.raises(YamlProblem, match=r"line 11, .* more than 11 values"):
+        compose("- 1\n" * 11 + "]", Limits(values=11))
+    with pytest.raises(YamlProblem, match="invalid YAML"):
+        compose("- 1\n" * 11 + "]", Limits(values=12))
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [("a", 1), ("[]", 1), ("[a, b]", 3), ("{a: 1, b: 2}", 3), ("{a: [1, 2], b: {c: }}", 6), ("a: &x 1\nb: *x\n", 3)],
+)
+def test_the_parser_counts_the_values_that_plain_counts(text, values):
+    enough, fewer = Limits(values=values), Limits(values=values - 1)
+    assert plain(compose(text, enough), enough) == plain(compose(text))
+    with pytest.raises(YamlProblem, match="more than"):
+        compose(text, fewer)
+    with pytest.raises(YamlProblem, match="more than"):
+        plain(compose(text), fewer)
+
+
 @pytest.mark.parametrize("data", [b"", b"# only words\n", b"---\n", "\ufeff".encode()])
 def test_BI_01_an_empty_document_is_no_node_or_null(data):
     assert plain(compose(data)) is None
