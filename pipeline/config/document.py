@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import sys
 from collections.abc import Collection, Sequence
@@ -159,16 +160,20 @@ def read_config(path: Path) -> bytes:
 def _require_own_file(path: Path, real: str) -> None:
     """Refuse a config that is a link out of its project, because errors and reports show its content.
 
-    The project is the git work tree and the parent of configs/. A linked folder is permitted, and so are halfstep's own
+    The project is the git work tree and the parent of configs/, but never a parent of the home folder. Outside of a
+    project, a link must stay in the folder of the config. A linked folder is permitted, and so are halfstep's own
     files, which an installer may have linked.
     """
     folder, shipped = path.parent.resolve(), shipped_configs()
     if is_inside(real, [folder]) or path.parent in (shipped, shipped / "hosts"):
         return
-    places = [above.parent for above in (folder, folder.parent) if above.name == "configs"]
+    # The path without resolved links: otherwise, the archive of a project could link configs/ to a folder of any name.
+    named = path.absolute().parents[:2]
+    places = [above.parent.resolve() for above in named if above.name == "configs"]
     repository = find_repository(folder)
     places += [repository.work_tree.resolve()] if repository is not None else []
-    if places and not is_inside(real, places):
+    home = Path("~").expanduser().resolve() if "HOME" in os.environ else Path()
+    if not is_inside(real, [place for place in places if not home.is_relative_to(place)]):
         message = f"{path} is a link to {real}, outside of the project: configs are not read through such links"
         raise BadUsage(message, where=str(path), hint="replace the link with a copy of the file")
 

@@ -22,21 +22,56 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
+def read_or_refuse(path: Path) -> dict[str, object]:
+    """Return the values of the config, or {} if it is refused as a link out of its project."""
+    try:
+        return read_document(path).values
+    except BadUsage as error:
+        assert "outside of the project" in error.message
+        return {}
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["configs/", "configs/ is a link to cfg/"])
 @pytest.mark.parametrize("name", ["link", "configs/link.yaml", "hosts"])
-def test_SE_a_config_that_is_a_link_out_of_the_project_is_not_shown(project: Path, name: str) -> None:
+def test_SE_a_config_that_is_a_link_out_of_the_project_is_not_shown(project: Path, name: str, linked: bool) -> None:
     (project / "configs/link.yaml").symlink_to(project.parent / "private.yaml")
     (project / "configs/hosts/link.yaml").symlink_to("../../../private.yaml")
+    if linked:
+        (project / "configs").rename(project / "cfg")
+        (project / "configs").symlink_to("cfg")
     with pytest.raises(BadUsage, match="outside of the project") as caught:
         load_host("link", project) if name == "hosts" else load_config(name, project)
     assert "salary" not in str(caught.value) and "copy of the file" in caught.value.hint
 
 
-def test_SE_a_link_out_of_the_work_tree_is_refused_for_a_file_in_any_folder(project: Path) -> None:
+@pytest.mark.parametrize("repository", [False, True])
+def test_SE_a_link_out_of_the_project_is_refused_for_a_file_in_any_folder(project: Path, repository: bool) -> None:
     (project / "mine.yaml").symlink_to(project.parent / "private.yaml")
-    assert read_document(project / "mine.yaml").values["salary"] == 1234
-    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    (project / "own.yaml").symlink_to("configs/own.yaml")
+    (project / "configs/own.yaml").write_text("command: [python, train.py]\n")
+    if repository:
+        subprocess.run(["git", "init", "-q", str(project)], check=True)
     with pytest.raises(BadUsage, match="outside of the project"):
         read_document(project / "mine.yaml")
+    assert "command" in read_document(project / "own.yaml").values
+
+
+@pytest.mark.parametrize("repository", [False, True])
+def test_SE_the_home_folder_is_not_the_project_of_a_config(
+    project: Path, monkeypatch: pytest.MonkeyPatch, repository: bool
+) -> None:
+    if repository:
+        subprocess.run(["git", "init", "-q", str(project.parent)], check=True)
+    (project / "configs/link.yaml").symlink_to("../../private.yaml")
+    assert repository == ("command" in read_or_refuse(project / "configs/link.yaml"))
+    (project / "other").mkdir()
+    (project / "other/link.yaml").symlink_to("../train.yaml")
+    (project / "train.yaml").write_text("command: [python, train.py]\n")
+    assert repository == ("command" in read_or_refuse(project / "other/link.yaml"))
+    for home in (project.parent, project.parent / "project/home"):
+        monkeypatch.setenv("HOME", str(home))
+        assert not read_or_refuse(project / "configs/link.yaml")
+        assert not read_or_refuse(project / "other/link.yaml")
 
 
 def test_links_within_the_project_and_a_linked_folder_of_configs_are_read(project: Path) -> None:
