@@ -14,6 +14,7 @@ from fixers.frame.site import Tree
 from fixers.sources.copied_libraries import copied_packages, version_in
 from fixers.sources.syntax import parse_python
 from fixers.sources.toml_text import parse_toml
+from remote.protocol.text import version_numbers
 
 DEEPEST = 4
 REQUIREMENTS = re.compile(r"[\w.-]*requirements[\w.-]*\.(?:txt|in)$")
@@ -112,7 +113,7 @@ def _library(package: str) -> str:
 
 
 def _is_exact(version: str) -> bool:
-    return version != "" and _numbers(version)[-1] != BOUND
+    return version != "" and version_numbers(version)[-1] != BOUND
 
 
 def _above(root: str) -> Iterator[str]:
@@ -133,8 +134,8 @@ def _limit_transformers(pins: dict[str, str]) -> None:
     """Limit transformers in folders whose pinned huggingface-hub or torch is too old for newer versions."""
     for package, since, newest in NEWEST_TRANSFORMERS:
         pinned, allowed = pins.get(package, ""), pins.get("transformers", "")
-        if pinned and _numbers(pinned) < since and not _is_exact(allowed):
-            pins["transformers"] = min(allowed or newest, newest, key=_numbers)
+        if pinned and version_numbers(pinned) < since and not _is_exact(allowed):
+            pins["transformers"] = min(allowed or newest, newest, key=version_numbers)
 
 
 def _limits(pins: Mapping[str, str]) -> dict[str, str]:
@@ -149,29 +150,25 @@ def _parse(requirement: str) -> tuple[str, str] | None:
         return None
     clauses = CLAUSE.findall(re.sub(r"[!>]=?\s*[\d.]+", "", found[2]))
     bounds = [_newest(relation, version) for relation, version in clauses]
-    return found[1].lower().replace("_", "-"), min(bounds, key=_numbers, default="")
+    return found[1].lower().replace("_", "-"), min(bounds, key=version_numbers, default="")
 
 
 def _newest(relation: str, version: str) -> str:
     if relation == "<":
         return _just_below(version)
     if relation == "^":
-        numbers = _numbers(version)
+        numbers = version_numbers(version)
         first = next((at for at, number in enumerate(numbers) if number), 0)
         return ".".join(str(number) for number in (*numbers[: first + 1], BOUND))
     return version
 
 
 def _just_below(version: str) -> str:
-    numbers = list(_numbers(version))
+    numbers = list(version_numbers(version))
     while len(numbers) > 1 and numbers[-1] == 0:
         numbers.pop()
     numbers[-1] -= 1
     return ".".join(str(max(number, 0)) for number in [*numbers, BOUND])
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in version.split(".") if number)
 
 
 def _precedence(path: str) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,6 +10,7 @@ from fixers.frame.code_facts import CodeFacts
 from fixers.frame.pins import installed_in, nearest_pins
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.machine import Gpu
+from remote.protocol.text import version_numbers
 
 
 @dataclass(frozen=True)
@@ -49,4 +49,4 @@ class Target:
         installed = self.packages.get(package)
         if installed is None:
             return None
-        return tuple(int(number) for number in re.findall(r"\d+", installed)[:3]) >= version
+        return version_numbers(installed)[:3] >= version

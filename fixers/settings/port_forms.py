@@ -12,6 +12,7 @@ from fixers.settings.precision_words import is_false
 from fixers.sources.nodes import Mapping, Node, Scalar, walk
 from fixers.sources.splice import Edit
 from fixers.sources.words import Script, Word
+from remote.protocol.text import whole_number
 
 DEFAULT = "29500"
 LOCAL_RENDEZVOUS = re.compile(r"((?:localhost|127\.0\.0\.1|\[::1\]):)29500")
@@ -95,7 +96,7 @@ def _starts_several_processes(each: CommandOption) -> bool:
     value = each.value.text if each.value else None
     if each.name in MULTI_PROCESS_OPTIONS:
         return value is None or not is_false(value)
-    return each.name == "num_processes" and value is not None and value.isdigit() and int(value) > 1
+    return each.name == "num_processes" and (whole_number(value or "") or 0) > 1
 
 
 def _selects_several_machines(each: CommandOption) -> bool:

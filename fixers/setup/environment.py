@@ -79,7 +79,7 @@ VENV = "venv"
 OFFICIAL_INDEX = "https://download.pytorch.org/whl/{build}"
 """PyTorch's package indexes, one for each build (https://pytorch.org/get-started/locally)."""
 CPU = "cpu"
-ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
+ARCHITECTURE = re.compile(r"(sm|compute)_([0-9]{1,8})([0-9])[af]?")
 
 
 def plan(site: Site) -> Plan:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 from remote.protocol.dataclass import dataclass
+from remote.protocol.text import version_numbers, whole_number
 
 Release = tuple[int, ...]
 
 VERSION = r"\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d+)?(?:\.dev\d+)?(?:\+[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*)?"
-CLAUSE = re.compile(rf"(===|==|~=|!=|<=|>=|<|>)\s*({VERSION}(?:\.\*)?)")
-BARE = re.compile(rf"{VERSION}(?:\.\*)?")
+CLAUSE = re.compile(rf"(===|==|~=|!=|<=|>=|<|>)\s*({VERSION}(?:\.\*)?)", re.ASCII)
+BARE = re.compile(rf"{VERSION}(?:\.\*)?", re.ASCII)
 NAMED = re.compile(r"(?:torch|pytorch)(?![A-Za-z0-9_.-]*[A-Za-z])\s*(.*)", re.IGNORECASE | re.DOTALL)
 URL = re.compile(r"torch\s*@\s*(?:https?|file)://\S+")
 OLDEST_FLOAT = 2.6
@@ -106,7 +107,8 @@ def _nearest(text: str) -> str:
     """Return the text with common mistakes corrected, or an empty string if the result is still invalid."""
     caret = re.fullmatch(r"(?:(?:py)?torch\W*)?\^\s*(\d+)(\.[\d.]+)?", text)
     if caret:
-        return f">={caret[1]}{caret[2] or ''},<{int(caret[1]) + 1}"
+        major = whole_number(caret[1])
+        return f">={caret[1]}{caret[2] or ''},<{major + 1}" if major is not None else ""
     for pattern, replacement in REPAIRS:
         text = pattern.sub(replacement, text)
     text = text.strip().rstrip(",.")
@@ -114,7 +116,7 @@ def _nearest(text: str) -> str:
 
 
 def _release(version: str) -> Release:
-    return tuple(int(part) for part in re.findall(r"\d+", re.split(r"[+abr]|\.(?:post|dev)", version)[0]))
+    return version_numbers(re.split(r"[+abr]|\.(?:post|dev)", version)[0])
 
 
 def _allows(operator: str, version: str, minor: tuple[int, int]) -> bool:

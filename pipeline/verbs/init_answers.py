@@ -11,6 +11,7 @@ from pipeline.show.screen import Screen
 from remote.errors import BadUsage
 from remote.policy.cards import UnknownCard, parse_card
 from remote.protocol.shell import shell_command
+from remote.protocol.text import whole_number
 
 ATTEMPTS = 3
 
@@ -53,7 +54,7 @@ def choose_script(guess: Guess, given: str, data: str, cwd: Path, screen: Screen
         screen.note(f"{number}  {path}")
 
     def judge(answer: str) -> str:
-        chosen = dict(enumerate(guess.scripts, 1)).get(int(answer) if answer.isdigit() else 0, answer)
+        chosen = dict(enumerate(guess.scripts, 1)).get(whole_number(answer) or 0, answer)
         if chosen not in guess.scripts:
             raise _not_chosen(guess, f"{len(guess.scripts)} scripts may start the training, and none was chosen")
         return chosen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import List, Optional, Union
+from typing import List, Optional, Tuple, Union
 
 MAX_LINE = 2000
 # C0 and C1 controls and DEL; line and paragraph separators; and Unicode's default ignorable characters, which a
@@ -77,6 +77,15 @@ def whole_number(text: str) -> Optional[int]:
     `str.isdigit` also accepts digits such as a superscript two, which `int` rejects.
     """
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
+
+
+def version_numbers(version: str) -> Tuple[int, ...]:
+    """Return the numbers in a version, in order: 2.10rc1 is (2, 10, 1). A number above 10**9 counts as 10**9.
+
+    `int` rejects a number of more than 4,300 digits.
+    """
+    numbers = (digits.lstrip("0") or "0" for digits in re.findall(r"[0-9]+", version))
+    return tuple(int(digits) if len(digits) <= 9 else 10**9 for digits in numbers)
 
 
 def file_lines(text: str) -> List[str]:

@@ -9,6 +9,7 @@ from typing import Dict, Optional, Tuple
 
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.hidden import Identifier
+from remote.protocol.text import version_numbers
 
 MAIN = "tokenizer.json"
 COMPANIONS = (
@@ -127,7 +128,7 @@ def merges_are_pairs(data: bytes) -> bool:
 def version_of(text: str) -> Tuple[int, ...]:
     """Parse the leading numbers of a version: 0.19.1rc2 is (0, 19, 1). Return () if there are none."""
     numbers = re.match(r"[0-9]+(?:\.[0-9]+)*", text)
-    return tuple(int(part) for part in numbers[0].split(".")) if numbers else ()
+    return version_numbers(numbers[0]) if numbers else ()
 
 
 @dataclass(frozen=True)

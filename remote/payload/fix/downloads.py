@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, List, Optional, Sequence
@@ -74,7 +75,7 @@ def _size(url: str) -> Optional[int]:
             length = answer.headers.get("Content-Length", "")
     except (OSError, ValueError):
         return None
-    return int(length) if length.isdigit() else None
+    return int(length) if re.fullmatch("[0-9]{1,18}", length) else None
 
 
 def require_room(downloads: Downloads, free_bytes: int, where: str) -> None:
