@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
+import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -14,7 +17,15 @@ from fixers.frame.change import FileChange, Plan
 from fixers.frame.findings import warning
 from remote.errors import Busy, FixRefused
 from remote.project.digests import read_json
-from remote.project.records_folder import RECORDS_FOLDER, create_folder, exclude_from_git, open_lock, refuse_links
+from remote.project.open_folders import opened_parent, opened_root
+from remote.project.records_folder import (
+    RECORDS_FOLDER,
+    create_folder,
+    exclude_from_git,
+    open_lock,
+    opened_folder,
+    refuse_links,
+)
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import Finding
 from remote.protocol.parts import write_beside
@@ -22,6 +33,8 @@ from remote.protocol.regular import open_regular
 from remote.protocol.values import decode, dumps
 
 UNDO = PurePosixPath(RECORDS_FOLDER, "undo")
+ORIGINALS = UNDO / "originals"
+LINK = frozenset({errno.ENOTDIR, errno.ELOOP})
 DIGEST = re.compile("[0-9a-f]{64}")
 NEVER_FIXED = frozenset({".git", RECORDS_FOLDER})
 
@@ -42,6 +55,16 @@ class Journal:
 
 
 @dataclass(frozen=True)
+class Present:
+    """A file of the project as it was read, in a folder that is open."""
+
+    folder: int
+    name: str
+    digest: str
+    mode: int
+
+
+@dataclass(frozen=True)
 class Undone:
     """The files that were restored, and findings for files that were edited after the fix."""
 
@@ -58,12 +81,14 @@ def apply_to_disk(root: Path, plan: Plan) -> tuple[str, ...]:
     changes = [change for change in plan.changes if isinstance(change, FileChange)]
     if not changes:
         return ()
-    with _locked(root):
-        _require_unchanged(root, changes)
+    with _locked(root), opened_root(root) as folder:
+        for change in changes:
+            with _present(folder, change.path) as file:
+                _require_unchanged(file, change)
         for change in changes:
             _keep_original(root, change)
-            _require_unchanged(root, (change,))
-            write_keeping_mode(_inside(root, change.path), change.after)
+            with _present(folder, change.path) as file:
+                _replace(_require_unchanged(file, change), change.path, change.after)
     return tuple(change.path for change in changes)
 
 
@@ -76,26 +101,20 @@ def undo_on_disk(root: Path) -> Undone:
         return Undone((), ())
     restored: list[str] = []
     findings: list[Finding] = []
-    with _locked(root):
+    with _locked(root), opened_root(root) as folder:
         left = dict(_read_journal(root).steps)
         for path, step in sorted(left.items()):
-            present = _digest_on_disk(root, path)
-            if present not in (step.before, *step.ours):
-                findings.append(_edited_since(path, exists=present is not None))
-                continue
-            if present != step.before:
-                write_keeping_mode(_inside(root, path), _read_original(root, step.before))
-                restored.append(path)
+            with _present(folder, path) as file:
+                if file is None or file.digest not in (step.before, *step.ours):
+                    findings.append(_edited_since(path, exists=file is not None))
+                    continue
+                if file.digest != step.before:
+                    _replace(file, path, _read_original(root, step.before))
+                    restored.append(path)
             del left[path]
             _write_journal(root, Journal(dict(left)))
         _drop_originals(root, {step.before for step in left.values()})
     return Undone(tuple(restored), tuple(findings))
-
-
-def write_keeping_mode(path: Path, data: bytes) -> None:
-    """Replace the content of `path` atomically and keep its file mode."""
-    mode = path.stat().st_mode & 0o7777 if path.exists() else 0o644
-    write_beside(str(path), data, mode)
 
 
 def _keep_original(root: Path, change: FileChange) -> None:
@@ -107,45 +126,54 @@ def _keep_original(root: Path, change: FileChange) -> None:
         step = Step(earlier.before, (before, after))
     else:
         step = Step(before, (after,))
-        create_folder(_original(root, before).parent)
-        write_beside(str(_original(root, before)), change.before, 0o600)
+        with opened_folder(root / ORIGINALS) as originals:
+            write_beside(before, change.before, 0o600, originals)
     _write_journal(root, replace(journal, steps={**journal.steps, change.path: step}))
 
 
-def _require_unchanged(root: Path, changes: Sequence[FileChange]) -> None:
-    for change in changes:
-        if _digest_on_disk(root, change.path) != _sha256(change.before):
-            raise FixRefused("the file changed after its fix was planned", where=change.path, hint="pipeline fix")
+def _require_unchanged(file: Present | None, change: FileChange) -> Present:
+    if file is None or file.digest != _sha256(change.before):
+        raise FixRefused("the file changed after its fix was planned", where=change.path, hint="pipeline fix")
+    return file
 
 
-def _digest_on_disk(root: Path, path: str) -> str | None:
-    try:
-        with open_regular(_inside(root, path)) as file:
-            return _sha256(file.read())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise FixRefused(f"the file cannot be read: {getattr(error, 'strerror', error)}", where=path) from None
-
-
-def _inside(root: Path, path: str) -> Path:
-    """Return the file under `root`.
+@contextmanager
+def _present(root: int, path: str) -> Iterator[Present | None]:
+    """Read a file below `root`, a descriptor, and keep its folder open for `_replace`. Yields None if it is missing.
 
     Raises FixRefused for `root`, for paths outside `root` (by `..` or through a link), and for files that no fixer
     rewrites. The journal of a cloned project could name any path, such as git's settings.
     """
     name = PurePosixPath(path)
-    file = root / name
-    outside = (
-        not name.parts or name.is_absolute() or ".." in name.parts or NEVER_FIXED.intersection(path.lower().split("/"))
-    )
-    if outside or file.is_symlink() or file.resolve() != root.resolve() / name:
+    outside = name.is_absolute() or ".." in name.parts or NEVER_FIXED.intersection(path.lower().split("/"))
+    if not name.parts or outside:
         raise FixRefused("not a file of this folder", where=path)
-    return file
+    with ExitStack() as opened:
+        try:
+            folder, leaf = opened.enter_context(opened_parent(root, str(name)))
+            with open_regular(leaf, dir_fd=folder) as file:
+                present = Present(folder, leaf, _sha256(file.read()), stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+        except FileNotFoundError:
+            present = None
+        except (OSError, ValueError) as error:
+            if getattr(error, "errno", 0) in LINK:
+                raise FixRefused("not a file of this folder", where=path) from None
+            raise FixRefused(f"the file cannot be read: {getattr(error, 'strerror', error)}", where=path) from None
+        yield present
+
+
+def _replace(file: Present, path: str, data: bytes) -> None:
+    """Replace a file atomically in the folder from which it was read, and keep its mode. Raises FixRefused."""
+    try:
+        write_beside(file.name, data, file.mode, file.folder)
+    except FileNotFoundError:
+        raise FixRefused(
+            "the folder was deleted before the file was written", where=path, hint="pipeline fix"
+        ) from None
 
 
 def _original(root: Path, digest: str) -> Path:
-    return refuse_links(root / UNDO / "originals" / digest)
+    return refuse_links(root / ORIGINALS / digest)
 
 
 def _read_original(root: Path, digest: str) -> bytes:
@@ -174,23 +202,23 @@ def _read_journal(root: Path) -> Journal:
 
 
 def _write_journal(root: Path, journal: Journal) -> None:
-    write_beside(str(root / UNDO / "journal.json"), dumps(journal), 0o600)
+    with opened_folder(root / UNDO) as folder:
+        write_beside("journal.json", dumps(journal), 0o600, folder)
 
 
 def _drop_originals(root: Path, needed: set[str]) -> None:
-    folder = refuse_links(root / UNDO / "originals")
-    for original in folder.iterdir() if folder.is_dir() else ():
-        if original.name not in needed and (original.is_symlink() or not original.is_dir()):
-            original.unlink()
+    with opened_folder(root / ORIGINALS) as folder:
+        for name in set(os.listdir(folder)) - needed:  # noqa: PTH208 - `folder` is a descriptor
+            if not stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
+                os.unlink(name, dir_fd=folder)
 
 
 @contextmanager
 def _locked(root: Path) -> Iterator[None]:
     """Lock the folder until the end of the block, and exclude .halfstep from git. Raises Busy."""
-    folder = refuse_links(root / UNDO)
-    create_folder(folder)
+    create_folder(root / UNDO)
     exclude_from_git(root / RECORDS_FOLDER)
-    with open_lock(folder / "lock") as lock:
+    with open_lock(root / UNDO / "lock") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

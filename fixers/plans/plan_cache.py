@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -15,8 +16,9 @@ from fixers.frame.change import FileChange, SkippedPlace
 from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.plans.file_plan import FileOutcome
+from remote.errors import BadUsage
 from remote.project.digests import MAX_JSON, parse_record
-from remote.project.records_folder import RECORDS_FOLDER, create_folder, exclude_from_git, find_link
+from remote.project.records_folder import RECORDS_FOLDER, exclude_from_git, find_link, opened_folder
 from remote.project.user_folder import is_signed, sign
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import Finding
@@ -112,11 +114,10 @@ class PlanCache:
             return
         stored = {path: row for path, row in self.rows.items() if path in self.seen}
         data = json.dumps(stored, separators=(",", ":")).encode()
-        with suppress(OSError):
+        with suppress(BadUsage, OSError):
             signature = sign(self.file.name.encode() + data).encode()  # valid for these fixers and this target only
-            create_folder(self.file.parent)
             exclude_from_git(self.file.parents[1])
-            with replacing(str(self.file)) as file:
+            with opened_folder(self.file.parent) as folder, replacing(self.file.name, folder) as file:
                 file.write(signature + b"\n" + data)
             _drop_oldest(self.file.parent)
 
@@ -154,9 +155,11 @@ def _default(of: Field[Any]) -> object:
 
 
 def _drop_oldest(folder: Path) -> None:
-    cache_files = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
-    for file in cache_files[:-CACHES_KEPT]:
-        file.unlink(missing_ok=True)
+    with opened_folder(folder) as opened:
+        names = [name for name in os.listdir(opened) if name.endswith(".json")]  # noqa: PTH208 - `opened` is a descriptor
+        names.sort(key=lambda name: os.lstat(name, dir_fd=opened).st_mtime_ns)
+        for name in names[:-CACHES_KEPT]:
+            os.unlink(name, dir_fd=opened)
 
 
 def _to_stored(outcome: FileOutcome) -> StoredOutcome:

@@ -27,6 +27,7 @@ from pipeline.stages.train import commands_for, diagnose_output, interrupted_res
 from remote.errors import Garbled
 from remote.host import Host
 from remote.operations.jobs import adopt_if_orphaned, start_job, survey_runs
+from remote.project.records_folder import opened_folder
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.evaluation import ANSWERS, RESULT, EvaluationResult
 from remote.protocol.exit_code_of import exit_code_of
@@ -204,7 +205,7 @@ def _fetch_result(host: Host, adapter_job: AdapterJob) -> int:
     for name in (ANSWERS, RESULT):
         path, limit = adapter_job.folder / name, LARGEST[name]
         args = {"path": f"{root}/{name}", "limit": limit}
-        with disk_full_as_error(path), replacing(str(path)) as file:
+        with disk_full_as_error(path), opened_folder(path.parent) as folder, replacing(name, folder) as file:
             host.fetch("file.read", args, partial(_append, file), limit=limit, timeout_s=600.0)
             total += file.tell()
     return total

@@ -20,6 +20,7 @@ from pipeline.config.shipped import shipped_configs, shipped_data, shipped_docs
 from remote.errors import SyncRefused
 from remote.project.data import DataScan
 from remote.project.included_files import shown
+from remote.project.records_folder import opened_folder
 from remote.project.scan import Scan
 from remote.protocol.parts import replacing
 
@@ -67,7 +68,11 @@ def write_data(scan: DataScan, file: Path) -> None:
     An engine gets this archive instead of the folder. It would read git settings and ignore files of the folder, put
     its names into shell commands, and upload files that `scan_data` leaves out.
     """
-    with replacing(str(file)) as out, tarfile.open(fileobj=out, mode="w") as archive:
+    with (
+        opened_folder(file.parent) as folder,
+        replacing(file.name, folder) as out,
+        tarfile.open(fileobj=out, mode="w") as archive,
+    ):
         for name, (digest, size) in sorted(scan.files.items()):
             info = tarfile.TarInfo(name)
             info.size = size

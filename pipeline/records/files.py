@@ -15,7 +15,7 @@ from pathlib import Path
 
 from remote.errors import BadUsage, Busy, DiskFull
 from remote.project.digests import parse_record
-from remote.project.records_folder import create_folder, open_lock, refuse_links
+from remote.project.records_folder import create_folder, open_lock, opened_folder, refuse_links
 from remote.protocol.dataclass import dataclass
 from remote.protocol.parts import write_beside
 from remote.protocol.regular import read_regular
@@ -38,16 +38,14 @@ RUN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(@[A-Za-z0-9._-]+)?")
 NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 
 
-def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
+def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, root: Path | None = None) -> None:
     """Write `data` to `path` atomically and durably. By default, only the user can read the file.
 
-    Raises DiskFull, and BadUsage if `.halfstep` or a folder of the path below it is a symbolic link, or if the path is
-    a folder.
+    With `root`, no link in the folders between `root` and the file is followed. Raises DiskFull, and BadUsage if such a
+    folder, `.halfstep` or a folder below it is a symbolic link, or if the path is a folder.
     """
-    refuse_links(path.parent)
-    with disk_full_as_error(path):
-        create_folder(path.parent)
-        write_beside(str(path), data, mode)
+    with disk_full_as_error(path), opened_folder(path.parent, root) as folder:
+        write_beside(path.name, data, mode, folder)
 
 
 @dataclass(frozen=True)

@@ -237,7 +237,7 @@ def _write(
         screen.note(f"{around} is a project already; this folder becomes a separate project inside it")
     Records(cwd).prepare()
     for path, text in files.items():
-        write_atomic(path, text.encode(), 0o644)
+        write_atomic(path, text.encode(), 0o644, root=cwd)
         screen.note(f"wrote {path.relative_to(cwd)}")
     if (shipped_configs() / f"{name}.yaml").is_file() and _config_file(cwd, name) in files:
         screen.note(f"in this project, configs/{name}.yaml replaces the config {name} that comes with halfstep")

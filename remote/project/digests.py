@@ -12,9 +12,9 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from remote.errors import SyncRefused
+from remote.errors import BadUsage, SyncRefused
 from remote.project.real_paths import real_path_of
-from remote.project.records_folder import create_folder, find_link
+from remote.project.records_folder import find_link, opened_folder
 from remote.project.secrets import SCANNED_BYTES, secret_by_content
 from remote.protocol.parts import replacing
 from remote.protocol.regular import open_regular, read_regular
@@ -144,10 +144,9 @@ def write_state(folder: Path, name: str, value: Any) -> None:
         return
     data = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
     try:
-        create_folder(folder)
-        with replacing(str(folder / name)) as file:
+        with opened_folder(folder) as opened, replacing(name, opened) as file:
             file.write(data)
-    except OSError:
+    except (BadUsage, OSError):
         return
 
 

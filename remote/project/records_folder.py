@@ -7,17 +7,18 @@ import errno
 import io
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from remote.errors import BadUsage
-from remote.project.user_folder import create_private
+from remote.project.open_folders import FOLLOWED, step
 from remote.protocol.parts import write_beside
 from remote.protocol.shell import shell_command
 
 RECORDS_FOLDER = ".halfstep"
+NOT_A_FOLDER = (errno.ENOTDIR, errno.ELOOP)
 NOT_A_FILE = (errno.EISDIR, errno.ENXIO)
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
-FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -37,16 +38,57 @@ def create_folder(folder: Path) -> None:
     """Create a folder, and the missing folders above it. `.halfstep` is closed to other users. Raises OSError.
 
     The records contain copies of files that other users may not read. Older versions created `.halfstep` with the mode
-    that the umask gives: an existing one is changed if it belongs to the user.
+    that the umask gives: an existing one is changed if it belongs to the user. Raises BadUsage if `.halfstep` or a
+    folder below it is a link.
+    """
+    if _records_folder(folder) is None:
+        folder.mkdir(parents=True, exist_ok=True)
+    else:
+        os.close(open_folder(folder))
+
+
+@contextlib.contextmanager
+def opened_folder(folder: Path, root: Path | None = None) -> Iterator[int]:
+    """Open a folder as `open_folder` does, until the end of the block."""
+    fd = open_folder(folder, root)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def open_folder(folder: Path, root: Path | None = None) -> int:
+    """Create a folder as `create_folder` does, and return its descriptor.
+
+    No link below `root` is followed, also if another user puts it there meanwhile. By default, `root` is the folder
+    that contains `.halfstep`; for other paths, links are followed. Raises BadUsage for a link, and OSError.
     """
     records = _records_folder(folder)
-    if records is None:
-        folder.mkdir(parents=True, exist_ok=True)
-        return
-    create_private(folder)
-    # On a file system without modes, chmod fails.
-    with contextlib.suppress(OSError):
-        _close_to_others(records)
+    if root is None:
+        root = folder if records is None else records.parent
+    refuse_links(folder)
+    create_folder(root)
+    fd, path = os.open(root, FOLLOWED), root
+    try:
+        for part in folder.relative_to(root).parts:
+            path /= part
+            fd = _step(fd, path, 0o777 if records is None else 0o700)
+            if path == records:
+                with contextlib.suppress(OSError):  # on a file system without modes, fchmod fails
+                    _close_to_others(fd)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _step(fd: int, path: Path, mode: int) -> int:
+    try:
+        return step(fd, path.name, mode)
+    except OSError as error:
+        if error.errno in NOT_A_FOLDER and stat.S_ISLNK(os.lstat(path.name, dir_fd=fd).st_mode):
+            raise _is_link(path) from None
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def refuse_links(path: Path) -> Path:
@@ -78,7 +120,8 @@ def open_lock(path: Path) -> io.FileIO:
     refuse_links(path)
     refuse_link(path)
     try:
-        descriptor = os.open(path, LOCK_FLAGS, 0o600)
+        with opened_folder(path.parent) as folder:
+            descriptor = os.open(path.name, LOCK_FLAGS, 0o600, dir_fd=folder)
     except OSError as error:
         if error.errno in NOT_A_FILE:
             raise _not_regular(path) from error
@@ -93,7 +136,8 @@ def exclude_from_git(folder: Path) -> None:
     """Write the `.gitignore` of a project's `.halfstep` folder, unless it exists. The folder itself must exist."""
     ignore = refuse_links(folder) / ".gitignore"
     if not os.path.lexists(ignore):
-        write_beside(str(ignore), b"*\n", 0o600)
+        with opened_folder(folder) as opened:
+            write_beside(ignore.name, b"*\n", 0o600, opened)
 
 
 def _records_folder(path: Path) -> Path | None:
@@ -102,14 +146,10 @@ def _records_folder(path: Path) -> Path | None:
     return Path(*parts[: len(parts) - parts[::-1].index(RECORDS_FOLDER)]) if RECORDS_FOLDER in parts else None
 
 
-def _close_to_others(folder: Path) -> None:
-    descriptor = os.open(folder, FOLDER_FLAGS)
-    try:
-        status = os.fstat(descriptor)
-        if status.st_uid == os.geteuid() and status.st_mode & OTHERS:
-            os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~OTHERS)
-    finally:
-        os.close(descriptor)
+def _close_to_others(folder: int) -> None:
+    status = os.fstat(folder)
+    if status.st_uid == os.geteuid() and status.st_mode & OTHERS:
+        os.fchmod(folder, stat.S_IMODE(status.st_mode) & ~OTHERS)
 
 
 def _is_symlink(path: Path) -> bool:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import re
 import zlib
-from typing import BinaryIO, Iterator, Optional, Tuple
+from typing import BinaryIO, Iterator, Optional, Tuple, Union
 
 PART = ".hs-part-"
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -17,9 +17,12 @@ WRITER = r"[0-9a-f]{8}-\d+-\d+"
 NAME = re.compile(rf"{re.escape(PART)}({WRITER})-\w+")
 
 
-def write_beside(path: str, data: bytes, mode: int) -> None:
-    """Write `data` to `path` atomically, even if the machine loses power. Raises OSError."""
-    with replacing(path) as file:
+def write_beside(path: str, data: bytes, mode: int, folder: Optional[int] = None) -> None:
+    """Write `data` to `path` atomically, even if the machine loses power. Raises OSError.
+
+    With `folder`, the descriptor of an open folder, `path` is the name of a file in it.
+    """
+    with replacing(path, folder) as file:
         file.write(data)
         file.flush()
         os.fchmod(file.fileno(), mode)
@@ -27,31 +30,34 @@ def write_beside(path: str, data: bytes, mode: int) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: str) -> Iterator[BinaryIO]:
+def replacing(path: str, folder: Optional[int] = None) -> Iterator[BinaryIO]:
     """Replace `path` atomically with the data that the block writes. If the block fails, nothing changes.
 
-    Raises OSError.
+    With `folder`, the descriptor of an open folder, `path` is the name of a file in it. Raises OSError.
     """
-    fd, part = make_part(os.path.dirname(path) or ".")
+    fd, part = make_part((os.path.dirname(path) or ".") if folder is None else folder)
     try:
         with os.fdopen(fd, "wb") as file:
             yield file
-        os.replace(part, path)
+        os.replace(part, path, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(part)
+            os.unlink(part, dir_fd=folder)
         raise
 
 
-def make_part(folder: str) -> Tuple[int, str]:
-    """Create a temporary file in `folder` and return its descriptor and path. Removes files of ended processes."""
+def make_part(folder: Union[str, int]) -> Tuple[int, str]:
+    """Create a temporary file in `folder`, and remove temporary files of ended processes.
+
+    Return its descriptor, and its path, or its name in the folder if `folder` is a descriptor.
+    """
     sweep(folder)
     # tempfile is not used, because its import takes longer than the write itself.
-    path = os.path.join(folder, f"{PART}{writer()}-{os.urandom(8).hex()}")
-    return os.open(path, FLAGS, 0o600), path
+    name, opened = _in_folder(folder, f"{PART}{writer()}-{os.urandom(8).hex()}")
+    return os.open(name, FLAGS, 0o600, dir_fd=opened), name
 
 
-def sweep(folder: str) -> None:
+def sweep(folder: Union[str, int]) -> None:
     """Remove temporary files of processes that have ended. Files that another machine or boot wrote are kept."""
     try:
         names = os.listdir(folder)
@@ -60,8 +66,14 @@ def sweep(folder: str) -> None:
     for name in names:
         match = NAME.fullmatch(name)
         if match is not None and is_dead_writer(match.group(1)):
+            path, opened = _in_folder(folder, name)
             with contextlib.suppress(OSError):
-                os.unlink(os.path.join(folder, name))
+                os.unlink(path, dir_fd=opened)
+
+
+def _in_folder(folder: Union[str, int], name: str) -> Tuple[str, Optional[int]]:
+    """Return the path and `dir_fd` of a file in a folder, which is a path or a descriptor."""
+    return (name, folder) if isinstance(folder, int) else (os.path.join(folder, name), None)
 
 
 def writer() -> str:

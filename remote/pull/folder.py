@@ -13,7 +13,8 @@ from pathlib import Path
 from types import TracebackType
 
 from remote.errors import Busy, DiskFull, PullRefused
-from remote.project.records_folder import create_folder, refuse_links
+from remote.project.open_folders import opened_parent
+from remote.project.records_folder import open_folder
 from remote.protocol.exits import ExitCode
 from remote.protocol.shell import shell_command
 
@@ -21,7 +22,6 @@ DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 LOCK = ".lock"
 LOCK_PATIENCE_S = 60.0
 LOCK_AGAIN_S = 0.02
-FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -29,10 +29,8 @@ class Folder:
     """An open folder. Names are relative POSIX paths that were validated. Links in the folder are never followed."""
 
     def __init__(self, path: Path) -> None:
-        refuse_links(path)
         with local_errors(path):
-            create_folder(path)
-            self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._fd = open_folder(path)
         self.path = path
         self._changed: set[str] = set()
 
@@ -109,28 +107,13 @@ class Folder:
 
     @contextlib.contextmanager
     def _parent(self, name: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        *folders, leaf = name.split("/")
-        fd = os.dup(self._fd)
         try:
-            for folder in folders:
-                fd = _step(fd, folder, make)
-            yield fd, leaf
+            with opened_parent(self._fd, name, mode=0o700 if make else None) as found:
+                yield found
         except NotADirectoryError:
             raise PullRefused(
                 f"a folder of {name} is a file or a link on this machine", where=str(self.path / name)
             ) from None
-        finally:
-            os.close(fd)
-
-
-def _step(fd: int, folder: str, make: bool) -> int:
-    """Open a subfolder and close its parent."""
-    if make:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(folder, 0o700, dir_fd=fd)
-    below = os.open(folder, FOLDER_FLAGS, dir_fd=fd)
-    os.close(fd)
-    return below
 
 
 def _lock(fd: int, path: Path) -> None:

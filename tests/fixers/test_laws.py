@@ -77,12 +77,12 @@ def test_FI_33_after_a_kill_between_any_two_writes_the_next_fix_gives_the_same_b
     renames = 0
     replace = os.replace
 
-    def until_killed(part: str, target: str) -> None:
+    def until_killed(part: str, target: str, **folders: int | None) -> None:
         nonlocal renames
         renames += 1
         if renames == moment:
             raise _Killed
-        replace(part, target)
+        replace(part, target, **folders)
 
     monkeypatch.setattr(os, "replace", until_killed)
     with pytest.raises(_Killed):

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from fixers.frame.change import FileChange, HostChange, Plan
-from fixers.plans.on_disk import apply_to_disk, undo_on_disk, write_keeping_mode
+from fixers.plans.on_disk import apply_to_disk, undo_on_disk
 from remote.errors import Busy, FixRefused
 from remote.protocol.findings import Finding, Severity
 
@@ -28,17 +28,12 @@ def originals(root):
 
 @pytest.mark.parametrize("mode", [0o644, 0o600, 0o755, 0o4755])
 def test_a_file_keeps_its_mode_and_leaves_nothing_beside_it(tmp_path, mode):
-    file = tmp_path / "a"
+    file = tmp_path / "a.py"
     file.write_bytes(b"1")
     file.chmod(mode)
-    write_keeping_mode(file, b"2")
+    apply_to_disk(tmp_path, plan(change(b"1", b"2")))
     assert (file.read_bytes(), file.stat().st_mode & 0o7777) == (b"2", mode)
-    assert os.listdir(tmp_path) == ["a"]
-
-
-def test_a_new_file_can_be_read_by_all_and_written_by_its_owner(tmp_path):
-    write_keeping_mode(tmp_path / "a", b"1")
-    assert (tmp_path / "a").stat().st_mode & 0o7777 == 0o644
+    assert sorted(os.listdir(tmp_path)) == [".halfstep", "a.py"]
 
 
 def test_a_plan_for_the_host_changes_no_local_file(tmp_path):
