@@ -50,7 +50,8 @@ After
 What it can break
     Nothing that works: FlashAttention kernels do not start on such a card. Remote code that supports only
     FlashAttention and eager attention rejects "sdpa"; use "eager" for such a model. The files of a checkpoint are read
-    only if they are in the project.
+    only if they are in the project; a file that loads remote code gets "eager" if a text of its folder names
+    Phi-3-vision or Phi-3.5-vision.
 
 How to undo
     pipeline fix --undo

@@ -161,3 +161,24 @@ def test_code_of_a_checkpoint_in_the_own_subproject_restricts_the_attention(tmp_
     model = EAGER_ONLY["a class of models without SDPA"]
     files = {"two/pyproject.toml": "", "two/train.py": TRAINER, "two/deploy/modeling_net.py": model}
     assert 'attn_implementation="eager"' in changed(planned(tmp_path, files))["two/train.py"]
+
+
+HUB_CODE = TRAINER.replace('"base", ', "sys.argv[1], trust_remote_code=True, ")
+
+
+@pytest.mark.parametrize(
+    ("script", "named", "word"),
+    [
+        (HUB_CODE, {"one/README.md": "python train.py lab/Phi-3-vision-128k-instruct\n"}, "eager"),
+        (HUB_CODE, {"one/run.sh": "python train.py lab/phi-3.5-vision-instruct\n"}, "eager"),
+        (HUB_CODE, {"one/README.md": "python train.py lab/Phi-4-multimodal-instruct\n"}, "sdpa"),
+        (HUB_CODE, {"two/README.md": "python train.py lab/Phi-3-vision-128k-instruct\n"}, "sdpa"),
+        (TRAINER, {"one/README.md": "python train.py lab/Phi-3-vision-128k-instruct\n"}, "sdpa"),
+    ],
+    ids=["a document", "a command", "a checkpoint with SDPA", "another folder", "code of transformers"],
+)
+def test_a_checkpoint_whose_own_code_has_no_sdpa_gets_eager_attention(
+    tmp_path: Path, script: str, named: dict[str, str], word: str
+) -> None:
+    after = changed(planned(tmp_path, {"one/train.py": script, **named}))["one/train.py"]
+    assert f'attn_implementation="{word}"' in after
