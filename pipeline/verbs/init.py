@@ -181,14 +181,13 @@ def _address_and_look(
 ) -> tuple[str, FirstLook]:
     """Return the address of the host, or "" for a `known` one, which has a file, and its survey.
 
-    An ssh alias is surveyed if the project has a script or lists packages, because the host may have no torch.
+    An ssh alias is surveyed if the config could create an environment on it, which only a host without torch needs.
     """
     if look.address or known:
         return look.address, look
     if not is_alias(host):
         return judge_host(questions.ask(f"address or ssh alias of {host}", default=host)), look
-    surveyed = _may_lack_torch(guess, host) or (host != LOCAL and bool(guess.scripts))
-    return host, look_at(host, cwd, screen, prompter) if surveyed else look
+    return host, look_at(host, cwd, screen, prompter) if _may_lack_torch(guess, host) else look
 
 
 def _creates_environment(
