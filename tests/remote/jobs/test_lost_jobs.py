@@ -32,8 +32,8 @@ def test_FI_42_trainer_and_supervisor_both_gone_is_lost(bench: Bench):
     pid = orphan(bench, "--until", "/never")
     os.kill(pid, signal.SIGKILL)
     until(lambda: not alive(pid), "the trainer's end")
-    run = bench.survey()
-    assert (run.state, run.orphans) == (JobState.LOST, ())
+    until(lambda: bench.survey().state is JobState.LOST, "the end that nobody saw")
+    assert bench.survey().orphans == ()
     bench.start("--until", "/never", number=2)
     states = [job.state for job in list_jobs(bench.host, PROJECT, bench.run)]
     assert states == [JobState.LOST, JobState.RUNNING], "a job's processes must not be taken for another's of its run"
