@@ -27,6 +27,7 @@ What it does
     * The other branch of a switch raises an error, or uses variables that only the FlashAttention branch assigns.
     * Layers of transformers get a two-dimensional padding mask.
     * The file that selects FlashAttention assigns to `is_causal` of a layer.
+    * A file loads remote code, and a text of its folder names Phi-3-vision or Phi-3.5-vision, which have no SDPA.
     * A class such as `LlamaFlashAttention2` is asserted or patched, and its SDPA counterpart is not.
     * A switch such as `use_ring_flash_attn` splits sequences over several cards.
     * Several samples are packed into one row, and `position_ids` that restart at 0 separate them.
@@ -50,8 +51,7 @@ After
 What it can break
     Nothing that works: FlashAttention kernels do not start on such a card. Remote code that supports only
     FlashAttention and eager attention rejects "sdpa"; use "eager" for such a model. The files of a checkpoint are read
-    only if they are in the project; a file that loads remote code gets "eager" if a text of its folder names
-    Phi-3-vision or Phi-3.5-vision.
+    only if they are in the project.
 
 How to undo
     pipeline fix --undo

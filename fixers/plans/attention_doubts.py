@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from posixpath import dirname
 
 from fixers.frame.change import FileChange
 from fixers.frame.code_traits import Traits
@@ -13,9 +15,16 @@ from fixers.plans.program_attention import needed_places, replaces_flash
 from fixers.plans.programs import Program
 from fixers.sources.flash_only import NOT_REPLACED, FlashOnly
 from fixers.sources.flash_requirements import NO_ALTERNATIVE, REQUIRED
+from fixers.sources.splice import line_of
 
 ALWAYS = (REQUIRED, NO_ALTERNATIVE)
 """Places that fail with every other attention, also if the project selects it."""
+
+HUB_CODE = b"trust_remote_code"
+WITHOUT_SDPA = re.compile(rb"phi-3(?:\.5)?-vision", re.IGNORECASE)
+"""Matches names of checkpoints whose own code has no SDPA: `_supports_sdpa = False` in their modeling_phi3_v.py. Their
+config.json may select FlashAttention again, whatever the argument of `from_pretrained`."""
+LACKS = "{where} may load a checkpoint whose own code has no SDPA, and whose config selects FlashAttention"
 
 
 def of_attention(program: Program, traits: Traits, own: Iterable[FileChange], owners: Owners) -> Iterator[Doubt]:
@@ -32,6 +41,16 @@ def of_attention(program: Program, traits: Traits, own: Iterable[FileChange], ow
             for place in needed_places(program, traits, (change.path,)):
                 if _is_reached(place, program, owners):
                     yield _doubt(place, change.path)
+            if where := _load_without_sdpa(change, owners):
+                yield Doubt(LACKS.format(where=where), where, of_flash=True, edit=change.path)
+
+
+def _load_without_sdpa(change: FileChange, owners: Owners) -> str:
+    """Return the line that may load the code of a checkpoint without SDPA, which a text of the folder names, or ""."""
+    at, folder = change.before.find(HUB_CODE), dirname(change.path)
+    if at < 0 or not any(dirname(path) == folder and WITHOUT_SDPA.search(text) for path, text in owners.texts):
+        return ""
+    return f"{change.path}:{line_of(change.before, at)}"
 
 
 def _doubt(place: FlashOnly, edit: str = "") -> Doubt:

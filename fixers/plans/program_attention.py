@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from posixpath import basename, dirname, join
@@ -22,10 +21,6 @@ ATTENTION = "FlashAttention"
 OF_CHECKPOINT = "modeling_"
 """The name of a file with this prefix may be in a checkpoint, whose code is loaded without an import."""
 
-HUB_CODE = b"trust_remote_code"
-WITHOUT_SDPA = re.compile(rb"phi-3(?:\.5)?-vision", re.IGNORECASE)
-"""Matches names of checkpoints whose own code has no SDPA: `_supports_sdpa = False` in their modeling_phi3_v.py."""
-
 
 def with_attention_of_programs(
     plan: Plan, owners: Owners, traits: Traits, replan: Callable[[str, Traits], FileOutcome]
@@ -35,28 +30,17 @@ def with_attention_of_programs(
     If some of these programs need FlashAttention, only the others count: they run on this card. A file that no training
     program uses depends only on itself. `replan` plans a file with other traits.
     """
-    replacing = _replacing(plan)
-    eager = {path for path in replacing if _loads_without_sdpa(path, owners)}
-    if not (traits.flash_only or traits.without_sdpa or eager):
+    if not (traits.flash_only or traits.without_sdpa):
         return plan
     loaded, subprojects = _of_checkpoints(owners, traits), Subprojects(owners)
     kept = {path_of(each) for each in plan.findings if is_kept(each)}
-    for path in sorted(kept | replacing):
+    for path in sorted(kept | _replacing(plan)):
         used = _used_with(path, owners, traits)
-        of_program = traits if path not in eager else replace(traits, without_sdpa=(*traits.without_sdpa, path))
-        seen = of_program.attention_of(subprojects.of_user(path, loaded) | (used or {path}))
+        seen = traits.attention_of(subprojects.of_user(path, loaded) | (used or {path}))
         stays_elsewhere = path in kept and seen.flash_only != traits.flash_only
         if stays_elsewhere or (used and seen.other_attention != traits.other_attention):
             plan = with_outcome(plan, path, replan(path, seen))
     return plan
-
-
-def _loads_without_sdpa(path: str, owners: Owners) -> bool:
-    """Return True if the file may load the code of a checkpoint without SDPA, which a text in its folder names."""
-    if HUB_CODE not in owners.read(path):
-        return False
-    folder = dirname(path)
-    return any(dirname(where) == folder and WITHOUT_SDPA.search(text) for where, text in owners.texts)
 
 
 def _of_checkpoints(owners: Owners, traits: Traits) -> set[str]:

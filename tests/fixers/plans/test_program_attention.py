@@ -167,18 +167,19 @@ HUB_CODE = TRAINER.replace('"base", ', "sys.argv[1], trust_remote_code=True, ")
 
 
 @pytest.mark.parametrize(
-    ("script", "named", "word"),
+    ("script", "named", "stays"),
     [
-        (HUB_CODE, {"one/README.md": "python train.py lab/Phi-3-vision-128k-instruct\n"}, "eager"),
-        (HUB_CODE, {"one/run.sh": "python train.py lab/phi-3.5-vision-instruct\n"}, "eager"),
-        (HUB_CODE, {"one/README.md": "python train.py lab/Phi-4-multimodal-instruct\n"}, "sdpa"),
-        (HUB_CODE, {"two/README.md": "python train.py lab/Phi-3-vision-128k-instruct\n"}, "sdpa"),
-        (TRAINER, {"one/README.md": "python train.py lab/Phi-3-vision-128k-instruct\n"}, "sdpa"),
+        (HUB_CODE, {"one/README.md": "python train.py lab/Phi-3-vision-128k-instruct\n"}, True),
+        (HUB_CODE, {"one/run.sh": "python train.py lab/phi-3.5-vision-instruct\n"}, True),
+        (HUB_CODE, {"one/README.md": "python train.py lab/Phi-4-multimodal-instruct\n"}, False),
+        (HUB_CODE, {"two/README.md": "python train.py lab/Phi-3-vision-128k-instruct\n"}, False),
+        (TRAINER, {"one/README.md": "python train.py lab/Phi-3-vision-128k-instruct\n"}, False),
     ],
     ids=["a document", "a command", "a checkpoint with SDPA", "another folder", "code of transformers"],
 )
-def test_a_checkpoint_whose_own_code_has_no_sdpa_gets_eager_attention(
-    tmp_path: Path, script: str, named: dict[str, str], word: str
+def test_a_program_with_a_checkpoint_whose_own_code_has_no_sdpa_stays(
+    tmp_path: Path, script: str, named: dict[str, str], *, stays: bool
 ) -> None:
-    after = changed(planned(tmp_path, {"one/train.py": script, **named}))["one/train.py"]
-    assert f'attn_implementation="{word}"' in after
+    plan = planned(tmp_path, {"one/train.py": script, **named})
+    assert any("whose own code has no SDPA" in each.message for each in plan.findings) is stays
+    assert ('attn_implementation="sdpa"' in changed(plan).get("one/train.py", "")) is not stays
