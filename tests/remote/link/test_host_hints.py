@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from fixers.setup.audio_backends import _missing
+from fixers.setup.audio_imports import AudioUse
 from fixers.setup.data_collator import _other_copy
 from pipeline.hosts.follow import note_in_words
 from pipeline.judgements.host import Need, judge_container, judge_disk, unwritable
@@ -166,7 +167,10 @@ def test_SE_09_words_of_the_host_in_hints_of_the_laptop_are_quoted_for_a_shell()
     disk = Disk(EVIL, EVIL, 0, 0, 0, error="no space", volume=EVIL)
     findings = [*judge_disk(disk, Need(10**9, built_in_trainer=False)), unwritable(disk)]
     findings += judge_container(OwnContainer(EVIL, EVIL, EVIL, newer=EVIL))
-    findings += [_missing("soundfile", Interpreter(EVIL)), _other_copy(Copy(EVIL, "", shadows=True))]
+    findings += [
+        _missing("torchaudio", Interpreter(EVIL), {"torch": EVIL}, AudioUse()),
+        _other_copy(Copy(EVIL, "", shadows=True)),
+    ]
     assert len(findings) == 8
     for finding in findings:
         command = finding.hint.removesuffix("   (on the host)")
