@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 
+from remote.payload.proof.hooks import activation
 from remote.payload.proof.hooks.signed_objects import UNSIGNED, sign_objects
 from remote.payload.proof.injection import python_path, write_hooks
 
@@ -137,9 +138,9 @@ def test_an_object_of_a_process_without_the_key_is_not_unpickled(ranks: Ranks, c
 
 
 @pytest.mark.parametrize("collective", ["gather", "broadcast", "scatter"])
-@pytest.mark.parametrize("size", [32, 0], ids=["signed", "without a key"])
-def test_objects_arrive_from_a_process_with_the_same_key(ranks: Ranks, collective: str, size: int) -> None:
-    key = ranks.key("ours", size)
+@pytest.mark.parametrize("has_key", [True, False], ids=["signed", "without a key"])
+def test_objects_arrive_from_a_process_with_the_same_key(ranks: Ranks, collective: str, has_key: bool) -> None:
+    key = ranks.key("ours") if has_key else ""
     ended = ranks.run(OBJECTS, collective, keys=(key, key))
     assert [(code, "received" in out) for code, out in ended] == [(0, True), (0, True)], ended
     assert (ranks.made / "from-1").exists()
@@ -166,3 +167,40 @@ def test_a_changed_object_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
         size = size - 40
     with pytest.raises(RuntimeError, match="no valid signature"):
         module._tensor_to_object(packed, size, None)
+
+
+@pytest.mark.parametrize("problem", ["missing", "short", "unreadable"])
+def test_a_training_ends_before_its_first_exchange_if_the_key_of_its_job_cannot_be_read(
+    ranks: Ranks, problem: str
+) -> None:
+    keys = {"missing": str(ranks.folder / "gone"), "short": ranks.key("short", 31), "unreadable": str(ranks.folder)}
+    ended = ranks.run(OBJECTS, "gather", keys=(keys[problem], keys[problem]))
+    assert [(code != 0, "cannot be read" in out, "received" in out) for code, out in ended] == [(True, True, False)] * 2
+    assert not list(ranks.made.iterdir())
+
+
+@pytest.mark.parametrize("function", ["keep_stores_private", "sign_objects", "bind_stores"])
+def test_a_training_does_not_begin_without_its_protection_against_other_users(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, function: str
+) -> None:
+    def fail() -> None:
+        raise ValueError("unexpected torch")
+
+    monkeypatch.delenv("HALFSTEP_RUNTIME", raising=False)
+    monkeypatch.setenv("HALFSTEP_WATCH", str(tmp_path))
+    monkeypatch.setattr(activation, function, fail)
+    with pytest.raises(ValueError, match="unexpected torch"):
+        activation.Hooks().start()
+
+
+def test_a_torch_without_the_functions_to_sign_is_named_in_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(bytes(32))
+    for name, value in {"HALFSTEP_KEY_FILE": str(key), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delattr(dist.distributed_c10d, "_tensor_to_object")
+    with pytest.warns(RuntimeWarning, match="has no _tensor_to_object to patch"):
+        sign_objects()
+    assert not hasattr(dist.distributed_c10d._object_to_tensor, "__wrapped__")

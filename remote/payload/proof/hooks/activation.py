@@ -41,12 +41,15 @@ class Hooks:
             self.start()
 
     def start(self) -> None:
-        """Install the hooks. On failure, write a note with the reason, or raise if the run needs the runtime plan."""
+        """Install the hooks. On failure, write a note with the reason, or raise if the run needs the runtime plan.
+
+        Raises every error of the protection against other users of the host: a training must not begin without it.
+        """
         folder = os.environ.get(PROOF, "")
+        bind_stores()
+        keep_stores_private()
+        sign_objects()
         try:
-            bind_stores()
-            keep_stores_private()
-            sign_objects()
             if self.recorder is None:
                 if folder:
                     OPENED.watch()
