@@ -13,6 +13,9 @@ from remote.project.included_files import walk_project
 from remote.project.real_paths import is_inside, real_path_of
 from remote.protocol.regular import open_regular
 
+REPLACED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
+"""The errors after which a path that was listed is no longer the same file."""
+
 
 class DiskTree:
     """The project's regular files under `root`, by POSIX path. Symbolic links are excluded.
@@ -30,11 +33,23 @@ class DiskTree:
         return self._paths
 
     def read(self, path: str) -> bytes:
-        """Return the content of a file. Raises OSError if another user has put a link in its place, or above it."""
-        with open_regular(f"{self._prefix}{path}") as file:
-            if not is_inside(real_path_of(file), self._places):
-                raise OSError(errno.ESTALE, "replaced by a link", path)
-            return file.readall()
+        """Return the content of a file.
+
+        Raises OSError if the file cannot be read, and FixRefused if the folder was changed since it was walked: if the
+        file is missing, or another user has put a link in its place or above it.
+        """
+        try:
+            with open_regular(f"{self._prefix}{path}") as file:
+                if not is_inside(real_path_of(file), self._places):
+                    raise OSError(errno.ESTALE, "replaced by a link", path)
+                return file.readall()
+        except OSError as error:
+            if error.errno not in REPLACED:
+                raise
+            why = error.strerror or "it is no longer a regular file"
+            raise FixRefused(
+                f"{path} was changed while the project was read: {why}", where=path, hint="run the same command again"
+            ) from None
 
     def digest(self, path: str) -> str:
         return hashlib.sha256(self.read(path)).hexdigest()

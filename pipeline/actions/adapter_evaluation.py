@@ -194,6 +194,6 @@ def report_of(view: View, adapter_job: AdapterJob, progress: Progress) -> RunRep
         stages=tuple(progress.stages),
         findings=tuple(progress.findings),
         environment=environment_of(view),
-        config_text=view.loaded.path.read_text("utf-8", "replace"),
+        config_text=view.loaded.text,
         secrets=secrets_of(view.host.config, view.loaded.config),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config.destination import is_destination, parse_destination
-from pipeline.config.document import BadConfig, Document, read_document
+from pipeline.config.document import BadConfig, Document, parse_document, read_document
 from pipeline.config.find import HostSource, find_host, known_hosts
 from pipeline.config.host_model import HostConfig
 from pipeline.config.overrides import HOST_PREFIX, Override, parse_override
@@ -53,12 +53,19 @@ class LoadedHost:
 
 
 def load_host(
-    name: str, cwd: Path, overrides: Sequence[str] = (), *, card: str = "", config_path: Path | None = None
+    name: str,
+    cwd: Path,
+    overrides: Sequence[str] = (),
+    *,
+    card: str = "",
+    config_path: Path | None = None,
+    content: bytes | None = None,
 ) -> LoadedHost:
     """Load a host: a file of the project, an alias of ~/.ssh/config, a built-in file, an address, or an ssh command.
 
     `overrides` are `host.a=b`; `card` overrides the card of the file. Hosts next to `config_path`, the file of the
-    run's config, come first. Raises BadUsage, BadConfig.
+    run's config, come first. `content` is used instead of the file's bytes, if the caller has just written them:
+    another user who may write to the folder could have replaced the file. Raises BadUsage, BadConfig.
     """
     source = find_host(name, cwd, config_path)
     path = source.path
@@ -66,7 +73,7 @@ def load_host(
     parsed += [Override(("card",), card, f"--card {card}")] if card else []
     destination = parse_destination(name) if is_destination(name) else None
     values = destination.values(cwd) if destination else {"host": name}
-    file = read_document(path) if path else Document("--host", values)
+    file = _document(path, content) if path else Document("--host", values)
     document = file.with_overrides(parsed)
     config = validate(HostConfig, document)
     problems = (
@@ -81,6 +88,10 @@ def load_host(
     similar = () if path or destination else _similar_names(name, cwd)
     label = path.stem if path else destination.name if destination else name
     return LoadedHost(label, path, config, similar, source, file.values, name)
+
+
+def _document(path: Path, content: bytes | None) -> Document:
+    return read_document(path) if content is None else parse_document(str(path), content)
 
 
 def _similar_names(name: str, cwd: Path) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config.checks import check_run_config
-from pipeline.config.document import BadConfig, read_document
+from pipeline.config.document import BadConfig, parse_document, read_config
 from pipeline.config.find import find_config, find_project
 from pipeline.config.model import RunConfig
 from pipeline.config.overrides import parse_override
@@ -23,7 +23,8 @@ class LoadedConfig:
     """A run's config. `root` is the project's folder on the laptop; `fixer_settings` is `fixers:` without overrides.
 
     `varied` are the overrides that distinguish this run from the other runs of the same command. `named` are the
-    settings of `train:` and `lora:` whose values the file's `command:` contains.
+    settings of `train:` and `lora:` whose values the file's `command:` contains. `content` are the bytes of the file
+    as they were parsed: use them instead of reading the file again, which may have changed in between.
     """
 
     name: str
@@ -33,6 +34,12 @@ class LoadedConfig:
     fixer_settings: dict[str, Any] = field(default_factory=dict)
     varied: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
+    content: bytes = field(default=b"", repr=False)
+
+    @property
+    def text(self) -> str:
+        """The text of the file, without overrides."""
+        return self.content.decode("utf-8", "replace")
 
     @property
     def record(self) -> str:
@@ -52,7 +59,8 @@ def load_config(name: str, cwd: Path, overrides: Sequence[str] = ()) -> LoadedCo
 
 def load_file(path: Path, cwd: Path, overrides: Sequence[str] = ()) -> LoadedConfig:
     """Load the config in the file `path`, with `a.b=c` overrides. Raises BadUsage, BadConfig."""
-    file = read_document(path)
+    content = read_config(path)
+    file = parse_document(str(path), content)
     document = file.with_overrides([parse_override(override) for override in overrides])
     written = validate(RunConfig, document)
     config = fill_command(written)
@@ -64,7 +72,8 @@ def load_file(path: Path, cwd: Path, overrides: Sequence[str] = ()) -> LoadedCon
         raise BadConfig(f"{path}: {len(problems)} problems", findings=document.in_order(problems))
     settings = file.values.get("fixers") or {}
     named = settings_named(written.command)
-    return LoadedConfig(path.stem, path, root, config, settings if isinstance(settings, dict) else {}, named=named)
+    settings = settings if isinstance(settings, dict) else {}
+    return LoadedConfig(path.stem, path, root, config, settings, named=named, content=content)
 
 
 def _base(path: Path, cwd: Path) -> Path:

@@ -123,7 +123,7 @@ def _wheel() -> str:
 
 def _write_uploads(folder: Path, export: Export) -> dict[str, Path]:
     uploads = {ARCHIVE: folder / ARCHIVE, _wheel(): folder / _wheel()}
-    own = {OWN_CONFIG: export.loaded.path.read_bytes()} if export.config == OWN_CONFIG else {}
+    own = {OWN_CONFIG: export.loaded.content} if export.config == OWN_CONFIG else {}
     write_atomic(uploads[ARCHIVE], pack_project(export.scan, own, data=data_name(export.loaded)))
     builtin = export.loaded.config.data.dataset
     write_atomic(uploads[_wheel()], own_wheel(data=shipped_data(builtin or "") is not None))

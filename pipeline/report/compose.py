@@ -50,7 +50,7 @@ def report_of(
         cures=evidence.cures,
         findings=with_commands(view, merge_findings(findings, judge_watched(run.run, run.watched, findings))),
         environment=environment_of(view),
-        config_text=view.loaded.path.read_text("utf-8", "replace"),
+        config_text=view.loaded.text,
         loss=progress.loss if progress else None,
         best_loss=progress.best_loss if progress else None,
         first_loss=progress.first_loss if progress else None,

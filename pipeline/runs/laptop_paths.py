@@ -52,7 +52,7 @@ def laptop_paths(host: Host, view: View) -> Report:
 def config_paths(view: View, options_read: frozenset[str], project: LeftOut) -> Iterator[PathUse]:
     """Yield the paths in `command:` and `env:` of the config, and in `model:` and `data:` of the built-in trainer."""
     config, file = view.config, view.loaded.path
-    text = file.read_text("utf-8", "replace")
+    text = view.loaded.text
     for path, certain in _words(config.command or (), options_read, project):
         yield PathUse(path, str(file), _line_of(text, path), certain)
     for value in config.env.values():

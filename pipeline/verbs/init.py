@@ -241,7 +241,8 @@ def _write(
     if (shipped_configs() / f"{name}.yaml").is_file() and _config_file(cwd, name) in files:
         screen.note(f"in this project, configs/{name}.yaml replaces the config {name} that comes with halfstep")
     if (host_file := _host_file(cwd, host)) in files:
-        keep_trust(load_host(str(host_file), cwd))  # the user has just chosen the settings of this file
+        # The user has just chosen these settings. The file is not read again: another user could have replaced it.
+        keep_trust(load_host(str(host_file), cwd, content=files[host_file].encode()))
     verb = "run" if answers.environment else "verify"  # `verify` does not create an environment, and fails without one
     screen.next_step(shell_command("pipeline {} --host {} --config {}", verb, host, name))
     screen.closing(Outcome("init", host=host, config=name, more={"written": [str(path) for path in files]}))

@@ -11,6 +11,7 @@ import pytest
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
 from fixers.frame.target_of import target_of
+from remote.errors import FixRefused
 from tests.fixers.casebook import TITAN_RTX
 
 
@@ -82,3 +83,22 @@ def test_a_target_compares_versions_that_are_known(
     assert target.at_least("transformers", asked) is answer
     assert target.below((8, 0))
     assert not target.below((7, 5))
+
+
+@pytest.mark.parametrize("replacement", ["", "a file", "a link"])
+def test_SE_a_file_below_a_folder_that_was_replaced_after_the_walk_is_not_read(
+    tmp_path: Path, replacement: str
+) -> None:
+    _make(tmp_path / "project", "src/a.py", "b.py")
+    _make(tmp_path, "outside/a.py")
+    tree = DiskTree(tmp_path / "project")
+    assert list(tree.paths()) == ["b.py", "src/a.py"]
+    folder = tmp_path / "project" / "src"
+    folder.rename(tmp_path / "moved")
+    if replacement == "a file":
+        folder.write_text("")
+    elif replacement == "a link":
+        folder.symlink_to(tmp_path / "outside")
+    with pytest.raises(FixRefused, match=r"^src/a\.py was changed while the project was read"):
+        tree.read("src/a.py")
+    assert tree.read("b.py") == b"b.py"

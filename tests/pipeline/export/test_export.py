@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from importlib.metadata import distribution
@@ -14,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli.main import run
+from pipeline.config.load import load_config
 from pipeline.export.bundle import pack_wheel
+from pipeline.export.compose import scan_for_export, write_task
 from pipeline.export.task import task_name
 from remote.protocol.exits import ExitCode
 from tests.pipeline.export.engine_file import ENGINES, archived, exported
@@ -155,3 +158,18 @@ def test_pip_installs_the_wheel_and_its_command_runs(tmp_path: Path) -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:  # every package of the wheel that a build would make
         built = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     assert {path.name for path in into.iterdir()} >= set(built)
+
+
+def test_SE_the_uploaded_config_is_the_one_that_was_loaded_although_its_file_was_replaced(
+    project: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "other.yaml"
+    path.write_text(f"project: {project}\ncommand: [python, train.py]\n")
+    loaded = load_config(str(path), project)
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    task = write_task(scan_for_export(loaded), "sky", (), "", "")
+    with tarfile.open(next(each for each in task.uploads.values() if each.name == "project.tar.gz")) as archive:
+        uploaded = archive.extractfile("halfstep-export.yaml")
+        assert uploaded is not None and uploaded.read() == loaded.content
+    assert b"train.py" in loaded.content

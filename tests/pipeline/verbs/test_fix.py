@@ -6,10 +6,12 @@ import json
 import shlex
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from fixers.frame import disk_tree
 from pipeline.cli.main import run
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -188,3 +190,22 @@ def test_plan_on_a_host_names_the_precision_that_verify_would_refuse(
     assert run(["plan", "--host", "local", "--config", "bf", "--card", "titan-rtx", "--json"]) == 23
     findings = json.loads(capsys.readouterr().out)["findings"]
     assert [one["where"] for one in findings if one["check"] == "bf16-unsupported"] == ["precision"]
+
+
+@pytest.mark.parametrize("name", ["train.py", "requirements.txt", "tokenizer.json"])
+def test_a_file_that_disappears_while_the_project_is_read_refuses_the_fix(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (project / name).write_text("transformers==5.0.0\n")
+    walk = disk_tree.walk_project
+
+    def walk_and_delete(*args: Any, **kwargs: Any) -> Any:
+        found = walk(*args, **kwargs)
+        (project / name).unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(disk_tree, "walk_project", walk_and_delete)
+    code = run(["fix", str(project), "--card", "titan-rtx", "--json"])
+    [finding] = [each for each in json.loads(capsys.readouterr().out)["findings"] if each["severity"] == "error"]
+    assert (code, finding["where"]) == (31, name)
+    assert f"{name} was changed while the project was read" in finding["message"]

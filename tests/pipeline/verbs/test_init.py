@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from pipeline.cli.main import run
+from pipeline.config.draft import Answers
+from pipeline.config.hosts import load_host
 from pipeline.config.load import load_config
+from pipeline.hosts.trust import require_trust
+from pipeline.show.screen import Screen
+from pipeline.verbs import init
+from remote.errors import HostFileUntrusted
 from tests.e2e.user import CommandResult, User
 
 Typed = Callable[..., CommandResult]
@@ -272,3 +279,22 @@ def test_a_script_that_was_named_is_started_itself_and_the_shell_script_is_only_
     assert result.code == 0 and ("run.sh starts train.py too" in result.out) is named
     assert ("command: bash run.sh" in result.out) is not named
     assert load_config("mine", user.project).config.command == (("python", "train.py") if named else ("bash", "run.sh"))
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_SE_init_confirms_the_host_file_that_it_wrote_and_not_one_that_replaced_it(
+    user: User, monkeypatch: pytest.MonkeyPatch, replaced: bool
+) -> None:
+    monkeypatch.setenv("HOME", str(user.home))
+    file = user.project / "configs" / "hosts" / "local.yaml"
+    chosen = "host: local\ncontainer: {image: lab/torch}\n"
+
+    def write_and_replace(path: Path, data: bytes, mode: int, *, root: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{data.decode()}python: ./theirs\n" if replaced else data.decode())
+
+    monkeypatch.setattr(init, "write_atomic", write_and_replace)
+    answers = Answers("mine", "local", "local", "", "")
+    assert init._write({file: chosen}, answers, Screen(), user.project, [], force=False) == 0
+    with pytest.raises(HostFileUntrusted) if replaced else nullcontext():
+        require_trust(load_host("local", user.project), None)
