@@ -35,8 +35,8 @@ class DiskTree:
     def read(self, path: str) -> bytes:
         """Return the content of a file.
 
-        Raises OSError if the file cannot be read, and FixRefused if the folder was changed since it was walked: if the
-        file is missing, or another user has put a link in its place or above it.
+        Raises OSError if the file cannot be read, and FixRefused if a listed file is missing or replaced: since the
+        folder was walked, the project was changed, or another user has put a link in place of the file or above it.
         """
         try:
             with open_regular(f"{self._prefix}{path}") as file:
@@ -44,7 +44,7 @@ class DiskTree:
                     raise OSError(errno.ESTALE, "replaced by a link", path)
                 return file.readall()
         except OSError as error:
-            if error.errno not in REPLACED:
+            if error.errno not in REPLACED or path not in self.__dict__.get("_paths", ()):
                 raise
             why = error.strerror or "it is no longer a regular file"
             raise FixRefused(

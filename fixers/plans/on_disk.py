@@ -152,7 +152,7 @@ def _present(root: int, path: str) -> Iterator[Present | None]:
         try:
             folder, leaf = opened.enter_context(opened_parent(root, str(name)))
             with open_regular(leaf, dir_fd=folder) as file:
-                present = Present(folder, leaf, _sha256(file.read()), stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+                present = Present(folder, leaf, _sha256(file.read()), _mode_of_copy(os.fstat(file.fileno())))
         except FileNotFoundError:
             present = None
         except (OSError, ValueError) as error:
@@ -162,8 +162,18 @@ def _present(root: int, path: str) -> Iterator[Present | None]:
         yield present
 
 
+def _mode_of_copy(status: os.stat_result) -> int:
+    """Return the mode for the file of this user that replaces a file.
+
+    The bits setuid and setgid are never kept: another user's program with these bits would run as this user. The file
+    of another user becomes this user's, so only this user may write to it.
+    """
+    mode = status.st_mode & 0o777
+    return mode if status.st_uid == os.geteuid() else mode & ~(stat.S_IWGRP | stat.S_IWOTH)
+
+
 def _replace(file: Present, path: str, data: bytes) -> None:
-    """Replace a file atomically in the folder from which it was read, and keep its mode. Raises FixRefused."""
+    """Replace a file atomically in the folder from which it was read, and keep its permissions. Raises FixRefused."""
     try:
         write_beside(file.name, data, file.mode, file.folder)
     except FileNotFoundError:

@@ -13,7 +13,7 @@ from pipeline.config.shipped import shipped_configs
 from remote.errors import BadUsage
 from remote.link.address import HOST, LOCAL
 from remote.link.ssh.aliases import is_alias, list_aliases
-from remote.project.records_folder import RECORDS_FOLDER
+from remote.project.records_folder import RECORDS_FOLDER, require_own_records
 from remote.protocol.dataclass import dataclass
 from remote.protocol.shell import shell_command
 
@@ -162,9 +162,12 @@ def config_folders(cwd: Path) -> Iterator[Path]:
 def _require_safe(folder: Path, mark: str, cwd: Path) -> None:
     """Raise BadUsage if another user could have created `mark` or other files in the parent folder `folder`.
 
-    The current folder is not checked, because the user chose it. Members of a folder's group are trusted.
+    Of the current folder, which the user chose, only the owner of `.halfstep` is checked. Members of a folder's group
+    are trusted.
     """
     if folder == cwd:
+        if mark == RECORDS_FOLDER:
+            require_own_records(folder / mark)
         return
     own = {os.getuid(), 0}
     for path in (folder, folder / mark):

@@ -74,10 +74,11 @@ def scan_for_export(loaded: LoadedConfig, confirmed: tuple[Path, ...] | None = N
 class Written:
     """The files of an exported task on this machine.
 
-    `file` is the task file, and `uploads` are the files that it uploads.
+    `file` is the task file, `text` its content, and `uploads` are the files that it uploads.
     """
 
     file: Path
+    text: str
     uploads: Mapping[str, Path]
     findings: tuple[Finding, ...] = ()
 
@@ -102,8 +103,9 @@ def write_task(export: Export, engine: str, overrides: Sequence[str], gpu: str, 
         # The machine holds the archive and the unpacked data.
         disk_gb=DISK_GB + (2 * data.size_bytes // 10**9 if data is not None else 0),
     )
-    write_atomic(folder / name, render(task, folder / name).encode())
-    return Written(folder / name, uploads, _judge_size(uploads) if engine == "dstack" else ())
+    text = render(task, folder / name)
+    write_atomic(folder / name, text.encode())
+    return Written(folder / name, text, uploads, _judge_size(uploads) if engine == "dstack" else ())
 
 
 def _confirmed(export: Export) -> Iterator[str]:

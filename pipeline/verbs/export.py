@@ -42,7 +42,7 @@ def export(
         screen.closing(Outcome("export", code, config=loaded.name, findings=scanned.findings))
         return code
     written = write_task(scanned, engine, overrides, gpu, volume)
-    for line in written.file.read_text("utf-8").splitlines():
+    for line in written.text.splitlines():
         if line.startswith("# "):
             screen.note(line.removeprefix("# "))
     more = {"engine": engine, "uploads": {name: str(path) for name, path in written.uploads.items()}}

@@ -61,7 +61,8 @@ def open_folder(folder: Path, root: Path | None = None) -> int:
     """Create a folder as `create_folder` does, and return its descriptor.
 
     No link below `root` is followed, also if another user puts it there meanwhile. By default, `root` is the folder
-    that contains `.halfstep`; for other paths, links are followed. Raises BadUsage for a link, and OSError.
+    that contains `.halfstep`; for other paths, links are followed. Raises BadUsage for a link and for a folder
+    of another user, and OSError.
     """
     records = _records_folder(folder)
     if root is None:
@@ -73,6 +74,8 @@ def open_folder(folder: Path, root: Path | None = None) -> int:
         for part in folder.relative_to(root).parts:
             path /= part
             fd = _step(fd, path, 0o777 if records is None else 0o700)
+            if records is not None and path.is_relative_to(records):
+                _require_own(path, os.fstat(fd), records.parent)
             if path == records:
                 with contextlib.suppress(OSError):  # on a file system without modes, fchmod fails
                     _close_to_others(fd)
@@ -144,6 +147,25 @@ def _records_folder(path: Path) -> Path | None:
     """Return the `.halfstep` folder in the path, or None if the path is not in such a folder."""
     parts = path.parts
     return Path(*parts[: len(parts) - parts[::-1].index(RECORDS_FOLDER)]) if RECORDS_FOLDER in parts else None
+
+
+def require_own_records(records: Path) -> None:
+    """Raise BadUsage if the folder `.halfstep` belongs to another user, who could exchange every file in it."""
+    _require_own(records, records.lstat(), records.parent)
+
+
+def _require_own(folder: Path, status: os.stat_result, project: Path) -> None:
+    """Raise BadUsage for a folder of the records that belongs to another user than this one and root.
+
+    root may also use the records of the user who owns the project, as in a container with the user's project.
+    """
+    own = {0, os.geteuid()}
+    if status.st_uid not in own and (os.geteuid() or status.st_uid != project.stat().st_uid):
+        raise BadUsage(
+            f"{folder} belongs to another user, who could exchange the files in it",
+            where=str(folder),
+            hint=shell_command("mv {} {}", folder, f"{folder}-of-{status.st_uid}"),
+        )
 
 
 def _close_to_others(folder: int) -> None:

@@ -26,14 +26,29 @@ def originals(root):
     return {file.read_bytes() for file in (root / UNDO / "originals").iterdir()}
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o600, 0o755, 0o4755])
-def test_a_file_keeps_its_mode_and_leaves_nothing_beside_it(tmp_path, mode):
+@pytest.mark.parametrize("mode", [0o644, 0o600, 0o755, 0o777, 0o4755, 0o2775, 0o6777])
+def test_SE_a_file_keeps_its_permissions_but_not_setuid_and_leaves_nothing_beside_it(tmp_path, mode):
     file = tmp_path / "a.py"
     file.write_bytes(b"1")
     file.chmod(mode)
     apply_to_disk(tmp_path, plan(change(b"1", b"2")))
-    assert (file.read_bytes(), file.stat().st_mode & 0o7777) == (b"2", mode)
+    assert (file.read_bytes(), file.stat().st_mode & 0o7777) == (b"2", mode & 0o777)
     assert sorted(os.listdir(tmp_path)) == [".halfstep", "a.py"]
+    file.chmod(mode)
+    undo_on_disk(tmp_path)
+    assert (file.read_bytes(), file.stat().st_mode & 0o7777) == (b"1", mode & 0o777)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("mode", "kept"), [(0o777, 0o755), (0o664, 0o644), (0o6775, 0o755)])
+def test_SE_a_file_of_another_user_that_is_replaced_can_be_written_only_by_its_new_owner(tmp_path, mode, kept):
+    file = tmp_path / "a.py"
+    file.write_bytes(b"1")
+    os.chown(file, 65534, 65534)
+    file.chmod(mode)
+    apply_to_disk(tmp_path, plan(change(b"1", b"2")))
+    status = file.stat()
+    assert (status.st_uid, status.st_mode & 0o7777) == (0, kept)
 
 
 def test_a_plan_for_the_host_changes_no_local_file(tmp_path):

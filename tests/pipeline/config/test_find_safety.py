@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.cli.main import run
 from pipeline.config.find import find_host, find_project, list_configs
 from pipeline.config.load import load_config
 from remote.errors import BadUsage
+from remote.project.records_folder import create_folder
 from tests.pipeline.config.config_files import GOOD, write
 
 FINDERS: dict[str, Callable[[Path], object]] = {
@@ -66,3 +68,41 @@ def test_SE_a_planted_config_is_not_loaded_from_a_folder_below(inside: Path) -> 
         load_config("paper", inside)
     (inside.parent / "configs").chmod(0o775)
     assert load_config("paper", inside).root == inside.parent
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("words", [["list"], ["status"], ["export", "sky", "--config", "paper"]])
+def test_SE_records_of_another_user_are_refused_in_the_current_folder_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    write(tmp_path, "command: [python, train.py]\n", "paper")
+    (tmp_path / "train.py").write_text("")
+    records = tmp_path / ".halfstep"
+    records.mkdir()
+    os.chown(records, 65534, 65534)
+    monkeypatch.chdir(tmp_path)
+    assert run(words) == 2
+    err = capsys.readouterr().err
+    assert f"{records} belongs to another user" in err and f"mv {records} {records}-of-65534" in err
+    assert list(records.iterdir()) == []
+
+
+@pytest.mark.root
+def test_root_uses_the_records_of_the_user_who_owns_the_project_as_in_a_container(tmp_path: Path) -> None:
+    folder = tmp_path / ".halfstep" / "runs"
+    folder.mkdir(parents=True)
+    for path in (tmp_path, tmp_path / ".halfstep", folder):
+        os.chown(path, 65534, 65534)
+    assert find_project(tmp_path) == tmp_path
+    create_folder(folder / "one")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("given", [".halfstep", ".halfstep/runs", ".halfstep/runs/one"])
+def test_SE_no_folder_of_the_records_that_another_user_owns_is_opened(tmp_path: Path, given: str) -> None:
+    folder = tmp_path / ".halfstep/runs/one"
+    folder.mkdir(parents=True)
+    os.chown(tmp_path / given, 65534, 65534)
+    with pytest.raises(BadUsage, match="belongs to another user") as caught:
+        create_folder(folder)
+    assert caught.value.where == str(tmp_path / given)

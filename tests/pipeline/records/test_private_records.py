@@ -97,11 +97,12 @@ def test_SE_records_of_an_older_version_are_closed_to_others_at_the_next_write(t
 
 
 @pytest.mark.root
-def test_SE_the_records_of_another_user_keep_their_mode(tmp_path: Path) -> None:
+def test_SE_root_keeps_the_mode_of_the_records_of_the_projects_owner(tmp_path: Path) -> None:
     records = tmp_path / ".halfstep"
     records.mkdir()
     records.chmod(0o775)
-    os.chown(records, NOBODY, NOBODY)
+    for folder in (tmp_path, records):
+        os.chown(folder, NOBODY, NOBODY)
     create_folder(records / "runs")
     assert mode(records) == 0o775
     assert mode(records / "runs") == 0o700
