@@ -22,6 +22,7 @@ from fixers.plans.dependent_edits import plan_dependent
 from fixers.plans.documented_commands import CHECK, documents_with_bfloat16, report_documents
 from fixers.plans.file_facts import FileFacts, read_files
 from fixers.plans.file_plan import FileOutcome, plan_again, plan_file
+from fixers.plans.half_loads import with_planned_half_loads
 from fixers.plans.in_processes import in_processes
 from fixers.plans.inference_code import ONLY_INFERENCE, find_inference_code
 from fixers.plans.merged_changes import one_change_each
@@ -132,9 +133,11 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Se
     plan = plan_again(site.tree, unused, UNUSED_DEFAULT, _applicable(fixers, target), target, plan)
     owners = owners_of(_of_fixers(plan, precise), modules, target, site.tree) if inferring or unused else owners
 
+    plan_at = partial(_plan_at, site.tree, fixers)
+    plan, target = with_planned_half_loads(plan, owners, target, plan_at)
+
     def replan(path: str, traits: Traits) -> FileOutcome:
-        seen = replace(target, code_facts=replace(target.code_facts, traits=traits))
-        return plan_file(path, site.tree.read(path), _applicable(fixers, target), seen)
+        return plan_at(path, replace(target, code_facts=replace(target.code_facts, traits=traits)))
 
     plan = with_attention_of_programs(plan, owners, target.code_facts.traits, replan)
     plan = without_settled_switches(plan, owners, target.code_facts.traits, replan)
@@ -145,12 +148,12 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Se
     plan = plan.plus(_report(documents, able, plan, target, site.tree))
     scripts = _scripts(found, target)
     trained = replace(target, code_facts=replace(target.code_facts, scripts=()))
-
-    def plan_script(path: str) -> FileOutcome:
-        return plan_file(path, site.tree.read(path), _applicable(fixers, trained), trained)
-
-    plan = with_scripts(plan, scripts, owners, plan_script)
+    plan = with_scripts(plan, scripts, owners, partial(plan_at, target=trained))
     return replace(plan, changes=tuple(sorted(plan.changes, key=_path)))
+
+
+def _plan_at(tree: Tree, fixers: Sequence[SourceFixer], path: str, target: Target) -> FileOutcome:
+    return plan_file(path, tree.read(path), _applicable(fixers, target), target)
 
 
 def _with_proof(

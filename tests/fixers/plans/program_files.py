@@ -127,10 +127,10 @@ def with_text(code: str, text: str) -> str:
     return json.dumps({"cells": cells}, indent=1)
 
 
-def planned(root: Path, files: dict[str, str], *, settles: bool = True) -> Plan:
+def planned(root: Path, files: dict[str, str]) -> Plan:
     """Return the plan for the files. Fails if a second plan, for the changed files, changes something again."""
     plan = _plan(root, files)
-    if settles and plan.changes:
+    if plan.changes:
         with TemporaryDirectory(dir=root.parent) as folder:
             assert changed(_plan(Path(folder), files | changed(plan))) == {}, "a second plan is not empty"
     return plan
