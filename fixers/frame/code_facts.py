@@ -63,8 +63,8 @@ class CodeFacts:
     commands of the project were not read.
     `flash_defaults`: arguments with FlashAttention as their default, if some call omits the argument.
     `uncalled` and `only_inference`: `path:name` of functions that nothing calls, or that only inference scripts call.
-    `unused_defaults`: those of which only defaults would change on which no call relies, and options (`path:--name`)
-    that every command passes.
+    `unused_defaults`: those of which only defaults would change on which no call relies, fields of dataclasses
+    (`path:Class.field`) that every call passes, and options (`path:--name`) that every command passes.
     `untaken`: `path:function?argument` and `path:?option` that select branches, and that nothing passes.
     `trl_scripts`: scripts that parse arguments of TRL.
     `bf16_on` and `bf16_off`: the bfloat16 switches that settings, commands and defaults turn on or off.

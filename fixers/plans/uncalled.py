@@ -73,10 +73,14 @@ def without_functions(rewrite: Rewrite, source: Source, functions: Iterable[str]
 
 
 def spans_of(tree: ast.Module, names: Collection[str]) -> Iterator[range]:
-    """Yield the lines of the functions with these names."""
+    """Yield the lines of the functions with these names, and of fields with names such as `Class.field`."""
     for node in ast.walk(tree):
         if isinstance(node, FUNCTIONS) and node.name in names:
             yield range(_first_line(node), (node.end_lineno or node.lineno) + 1)
+        if isinstance(node, ast.ClassDef):
+            fields = (each for each in node.body if isinstance(each, ast.AnnAssign))
+            named = (each for each in fields if f"{node.name}.{ast.unparse(each.target)}" in names)
+            yield from (range(each.lineno, (each.end_lineno or each.lineno) + 1) for each in named)
 
 
 def _changed(change: FileChange, may_be_named: bool) -> Iterator[_Function]:

@@ -101,3 +101,48 @@ def make(size):
 def test_the_object_of_a_method_counts_as_an_argument_only_if_it_is_passed(tmp_path: Path, call: str, is_left: bool):
     code = files("make", "make(2)") | {"build.py": METHOD.format(call=call)}
     assert ("build.py" not in changed(planned(tmp_path, code))) is is_left
+
+
+COLLATOR = """from dataclasses import dataclass
+
+import torch
+
+
+@dataclass{options}
+class Rows{base}:
+    size: int
+    dtype: torch.dtype = torch.bfloat16
+
+    def __call__(self, batch):
+        return torch.stack(batch).to(self.dtype)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "parts", "is_left"),
+    [
+        ("Rows(2, dtype=torch.float32)", {}, True),
+        ("Rows(2, torch.float32)", {"options": "(frozen=True)"}, True),
+        ("Rows(size=2, dtype=torch.float32)", {"base": "(dict)"}, True),
+        ("Rows(2)", {}, False),
+        ("Rows(*sizes)", {}, False),
+        ("Rows(2, **options)", {}, False),
+        ("Rows(2, torch.float32)", {"base": "(dict)"}, False),
+        ("parse(Rows, Rows(2, torch.float32))", {}, False),
+    ],
+)
+def test_a_field_of_a_dataclass_that_every_call_passes_keeps_its_default(
+    tmp_path: Path, call: str, parts: dict[str, str], is_left: bool
+) -> None:
+    code = {"build.py": COLLATOR.format(**{"options": "", "base": "", **parts})}
+    code["train.py"] = f"from build import Rows\n\n{LOOP}".replace("in loader", f"in map({call}, loader)")
+    plan = planned(tmp_path, code)
+    assert ("build.py" not in changed(plan)) is is_left
+    assert (UNUSED_DEFAULT in {each.reason for each in plan.skipped}) is is_left
+
+
+def test_a_field_of_a_plain_class_is_changed(tmp_path: Path) -> None:
+    plain = COLLATOR.format(options="", base="").replace("@dataclass\n", "@attrs.define\n")
+    code = {"build.py": plain, "train.py": f"from build import Rows\n\n{LOOP}"}
+    code["train.py"] = code["train.py"].replace("in loader", "in map(Rows(2, dtype=torch.float32), loader)")
+    assert "dtype: torch.dtype = torch.float16" in changed(planned(tmp_path, code))["build.py"]
