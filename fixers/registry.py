@@ -46,7 +46,7 @@ class FixerEntry:
 
 
 FIXERS: dict[str, FixerEntry] = {
-    "trainer-arguments": FixerEntry("code", 8),
+    "trainer-arguments": FixerEntry("code", 9),
     "trainer-resume": FixerEntry("code", 1),
     "bf16-probe": FixerEntry("code", 4),
     "bf16-to-fp16": FixerEntry("code", 31),
@@ -59,7 +59,7 @@ FIXERS: dict[str, FixerEntry] = {
     "label-padding": FixerEntry("code", 8),
     "scaler-gate": FixerEntry("code", 10),
     "loss-fp32": FixerEntry("code", 7),
-    "trainable-fp32": FixerEntry("code", 17),
+    "trainable-fp32": FixerEntry("code", 18),
     "environment": FixerEntry(
         "setup",
         5,

@@ -4,8 +4,13 @@ What it does
     In calls of classes of transformers and TRL, or of their subclasses in the same file, renames arguments that have a
     new name and deletes arguments that were removed without replacement. Keys of dicts that such a call unpacks
     (`**options`) are changed too. Other dicts with the usual keys of Trainer are reported. Options in shell scripts and
-    keys of YAML or JSON argument files are renamed if the project parses them into Trainer arguments
+    keys of YAML or JSON argument files are renamed or deleted if the project parses them into Trainer arguments
     (`HfArgumentParser`, `TrlParser`) and does not declare or read the old name in its own code.
+
+    transformers reads the environment variable `TENSORBOARD_LOGGING_DIR` instead of the argument `logging_dir`. In
+    Python and in shell scripts, the fixer sets this variable to the value of the argument, unless it is set already:
+    halfstep sets it in its runs. Elsewhere, the fixer only deletes the option. TensorBoard then writes to `runs` in the
+    output folder, unless the variable is set.
 
     A name is changed only if the installed or pinned version rejects it. If the version is unknown, no name is changed.
     The pins of the requirements file nearest to a script take precedence. If the project contains a copy of the library
@@ -36,7 +41,8 @@ from __future__ import annotations
 import ast
 import re
 
-from fixers.code.draft import Draft
+from fixers.code.draft import Draft, joined
+from fixers.code.replaced_by_variables import is_replaced
 from fixers.code.trainer_options_in_dicts import has_argument_dict, judge_loose_dicts, judge_options
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
@@ -99,7 +105,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
             _judge_load(draft, call, call.func, target)
     if in_dicts:
         judge_loose_dicts(draft, target, seen)
-    return draft.rewrite
+    return Rewrite(joined(draft.edits), tuple(draft.findings))
 
 
 def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
@@ -157,12 +163,15 @@ def _rename(draft: Draft, keyword: ast.keyword, change: Renamed) -> None:
 
 
 def _remove(draft: Draft, call: ast.Call, keyword: ast.keyword, change: Removed) -> None:
-    if change.instead:
-        draft.warn(keyword, f"transformers removed {keyword.arg}: {change.instead}")
+    why = f"transformers removed {keyword.arg}"
+    edit = draft.source.remove_argument(call, keyword, why)
+    if change.variable and is_replaced(draft, edit, keyword.value, change.variable):
         return
-    edit = draft.source.remove_argument(call, keyword, f"transformers removed {keyword.arg}")
+    if change.instead:
+        draft.warn(keyword, f"{why}: {change.instead}")
+        return
     if edit is None:
-        draft.warn(keyword, f"transformers removed {keyword.arg}; remove it")
+        draft.warn(keyword, f"{why}; remove it")
     else:
         draft.edits.append(edit)
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from fixers.code.draft import Draft
+from fixers.code.replaced_by_variables import is_item_replaced, is_replaced
 from fixers.frame.target import Target
 from fixers.settings.trainer_options import TRAINER_KEYS
 from fixers.sources.chosen_words import constant_of, rewritten_literal
@@ -79,11 +80,16 @@ def _remove(draft: Draft, key: ast.expr | ast.keyword, value: ast.expr, change: 
     above = draft.source.names.parent(key)
     why = f"transformers removed {name}"
     edit = None
-    if not change.instead and isinstance(key, ast.keyword) and isinstance(above, ast.Call):
+    if isinstance(key, ast.keyword) and isinstance(above, ast.Call):
         edit = draft.source.remove_argument(above, key, why)
-    elif not change.instead and isinstance(above, ast.Dict):
+    elif isinstance(above, ast.Dict):
         edit = draft.source.remove_own_lines(key, value, why)
-    if edit is None:
+    if change.variable:
+        item = draft.source.names.parent(above) if isinstance(above, ast.Subscript) else None
+        is_item = isinstance(item, ast.Assign) and is_item_replaced(draft, item, change.variable)
+        if is_item or is_replaced(draft, edit, value, change.variable):
+            return
+    if edit is None or change.instead:
         draft.warn(key, f"{why}: {change.instead}" if change.instead else f"{why}; remove it")
     else:
         draft.edits.append(edit)

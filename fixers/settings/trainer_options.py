@@ -9,6 +9,7 @@ from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.edit_list import EditList
 from fixers.settings.launch_text import LaunchText
+from fixers.settings.removed_options import remove_key, remove_option
 from fixers.settings.text_arguments import holds_arguments, text_of
 from fixers.sources.commands import read_commands, reads_commands
 from fixers.sources.config_commands import commands_in_config
@@ -23,7 +24,6 @@ from remote.protocol.dataclass import dataclass
 
 OPTIONS = tuple(name.encode() for key in ARGUMENTS for name in dict.fromkeys((key, key.replace("_", "-"))))
 OPTION = re.compile(r"--([A-Za-z][\w-]*)(?:=.*)?", re.DOTALL)
-BOOLEANS = ("true", "false", "1", "0", "yes", "no")
 TRAINER_KEYS = ("output_dir", "per_device_train_batch_size", "learning_rate", "num_train_epochs")
 WHY = "the current name in transformers"
 
@@ -69,16 +69,17 @@ class _Renaming:
             self.judge(command)
         return self.edit_list.rewrite
 
-    def judge(self, command: Command) -> None:
-        for words in (command.words, *(assignment.items for assignment in command.assignments)):
-            self.judge_words(words)
+    def judge(self, command: Command, *, is_quoted: bool = False) -> None:
+        self.judge_words(command.words, None if is_quoted else command)
+        for assignment in command.assignments:
+            self.judge_words(assignment.items)
         insides = [text_of(word) for word in command.words]
         for inside in [*insides, *(assignment.value.inside for assignment in command.assignments)]:
             if inside and holds_arguments(self.edit_list.data[slice(*inside)]):
                 for inner in scan_shell(self.edit_list.data, *inside).commands:
-                    self.judge(inner)
+                    self.judge(inner, is_quoted=True)
 
-    def judge_words(self, words: Sequence[Word]) -> None:
+    def judge_words(self, words: Sequence[Word], command: Command | None = None) -> None:
         present = {name for _, name in _options(words)}
         for at, name in _options(words):
             change = self._change_of(name)
@@ -93,20 +94,23 @@ class _Renaming:
                 new = change.to.replace("_", "-") if b"-" in written else change.to
                 self.edit_list.put(start + 2, start + 2 + len(name), new.encode(), WHY)
             else:
-                self._remove(words, at)
+                remove_option(self.edit_list, words, at, change, command)
 
     def judge_keys(self, document: Mapping) -> None:
-        """Rename keys in a file of Trainer arguments, which is a flat mapping with a common Trainer key."""
+        """Rename or remove keys in a file of Trainer arguments, a flat mapping with a common Trainer key."""
         keys = {key.text for key, _ in document.entries if isinstance(key, Scalar)}
         if not keys & {*TRAINER_KEYS}:
             return
-        for key, _ in document.entries:
+        for at, (key, _) in enumerate(document.entries):
             change = self._change_of(key.text) if isinstance(key, Scalar) else None
             if change is None or not isinstance(key, Scalar):
                 continue
             message = _message(key.text, change, keys)
-            if message or isinstance(change, Removed):
-                self.edit_list.warn(key.span.start, message or f"transformers removed {key.text}; remove it")
+            if message:
+                self.edit_list.warn(key.span.start, message)
+            elif isinstance(change, Removed):
+                if not remove_key(self.edit_list, document, at, change):
+                    self.edit_list.warn(key.span.start, f"transformers removed {key.text}; remove it")
             else:
                 text = f"{key.style}{change.to}{key.style}"
                 self.edit_list.put(key.span.start, key.span.end, text.encode(), WHY)
@@ -117,17 +121,6 @@ class _Renaming:
         if change is None or name in self.target.code_facts.options:
             return None
         return change if self.target.at_least(change.package, change.since) else None
-
-    def _remove(self, words: Sequence[Word], at: int) -> None:
-        """Remove the option, its boolean value and the space after them (or before them, at the end of a command)."""
-        after = at + 1
-        if after < len(words) and (words[after].text or "").lower() in BOOLEANS and "=" not in words[at].raw:
-            after += 1
-        if after < len(words):
-            start, stop = words[at].start, words[after].start
-        else:
-            start, stop = (words[at - 1].end if at else words[at].start), words[after - 1].end
-        self.edit_list.put(start, stop, b"", "transformers removed this option, and it had no effect")
 
 
 def _options(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
@@ -141,7 +134,7 @@ def _options(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
 def _message(name: str, change: Renamed | Removed, present: set[str]) -> str:
     """Return the warning for an option that cannot be edited automatically, or an empty string for other options."""
     if isinstance(change, Removed):
-        return f"transformers removed {name}: {change.instead}" if change.instead else ""
+        return f"transformers removed {name}: {change.instead}" if change.instead and not change.variable else ""
     if change.value:
         return f"{name} was removed: use {change.to} {change.value}"
     if change.to in {each.replace("-", "_") for each in present}:

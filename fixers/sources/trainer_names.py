@@ -20,11 +20,15 @@ class Renamed:
 
 @dataclass(frozen=True)
 class Removed:
-    """A removed argument. `instead` is the hint to report, or empty if the argument had no effect."""
+    """A removed argument. `instead` is the hint to report, or empty if the argument had no effect.
+
+    `variable`: the environment variable that replaces the argument.
+    """
 
     package: str
     since: tuple[int, ...]
     instead: str = ""
+    variable: str = ""
 
 
 V5 = ("transformers", (5,))
@@ -37,7 +41,7 @@ ARGUMENTS: dict[str, Renamed | Removed] = {
     "per_gpu_eval_batch_size": Renamed("per_device_eval_batch_size", *V5),
     "push_to_hub_token": Renamed("hub_token", *V5),
     "push_to_hub_model_id": Renamed("hub_model_id", *V5),
-    "logging_dir": Removed("transformers", (5, 15), "delete it; halfstep's runs set TENSORBOARD_LOGGING_DIR instead"),
+    "logging_dir": Removed("transformers", (5, 15), "set TENSORBOARD_LOGGING_DIR instead", "TENSORBOARD_LOGGING_DIR"),
     "fsdp_min_num_params": Removed(*V5, instead="set it inside fsdp_config"),
     "fsdp_transformer_layer_cls_to_wrap": Removed(*V5, instead="set it inside fsdp_config"),
     "include_inputs_for_metrics": Removed(*V5, instead='use include_for_metrics=["inputs"]'),

@@ -143,7 +143,6 @@ def test_options_of_a_launch_script_follow_the_trainer_that_parses_them(
         ('ARGS="--warmup_ratio 0.1"\npython t.py $ARGS\n', 'ARGS="--warmup_steps 0.1"\npython t.py $ARGS\n'),
         ("ARGS=(--warmup_ratio 0.1)\n", "ARGS=(--warmup_steps 0.1)\n"),
         ('ARGS="--save_safetensors"\n', 'ARGS=""\n'),
-        ("python t.py --logging_dir logs\n", "python t.py --logging_dir logs\n"),
         ("python t.py --warmup_steps 5 --warmup_ratio 0\n", "python t.py --warmup_steps 5 --warmup_ratio 0\n"),
     ],
 )

@@ -1,9 +1,10 @@
+import os
 from transformers import Trainer, TrainingArguments
 
+os.environ.setdefault("TENSORBOARD_LOGGING_DIR", "logs")
 options = {
     "output_dir": "out",
     "eval_strategy": "steps",
-    "logging_dir": "logs",
     "train_sampling_strategy": "group_by_length",
 }
 options["warmup_steps"] = 0.1
