@@ -34,8 +34,9 @@ OPTIMIZES = LinePattern(
 training."""
 DYNAMIC = LinePattern(
     re.compile(
-        rb"\b(?:import_module|__import__)\((?![ \t]*[\"'][^\"'\n]*[\"'][ \t]*[,)])|\bspec_from_file_location\("
-        rb"|\binstantiate\(|\bget_class\(|\bLightningCLI\b"
+        rb"\b(?:import_module|__import__)\("
+        rb"(?![ \t]*(?:[\"'][^\"'\n]*[\"']|(?:type\([\w.]+\)|[\w.]+)\.__module__)[ \t]*[,)])"
+        rb"|\bspec_from_file_location\(|\binstantiate\(|\bget_class\(|\bLightningCLI\b"
     ),
     (
         *(b"import_module(", b"__import__(", b"spec_from_file_location(", b"instantiate(", b"get_class("),
@@ -43,7 +44,7 @@ DYNAMIC = LinePattern(
     ),
 )
 """Matches imports of modules by computed names. Imports by a literal name are not matched, because they usually import
-libraries."""
+libraries, nor is the import of the module that defines a class, because it is imported already."""
 PARSES = LinePattern(
     re.compile(rb"\b(?:HfArgumentParser|TrlParser)\b|\bTrainingArguments\(|\bLightningCLI\b"),
     (b"HfArgumentParser", b"TrlParser", b"TrainingArguments(", b"LightningCLI"),

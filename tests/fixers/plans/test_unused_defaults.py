@@ -146,3 +146,16 @@ def test_a_field_of_a_plain_class_is_changed(tmp_path: Path) -> None:
     code = {"build.py": plain, "train.py": f"from build import Rows\n\n{LOOP}"}
     code["train.py"] = code["train.py"].replace("in loader", "in map(Rows(2, dtype=torch.float32), loader)")
     assert "dtype: torch.dtype = torch.float16" in changed(planned(tmp_path, code))["build.py"]
+
+
+@pytest.mark.parametrize(
+    ("named", "is_left"),
+    [("type(model).__module__", True), ("model.__class__.__module__", True), ("'build'", True), ("name", False)],
+)
+def test_the_import_of_a_module_by_a_computed_name_may_call_a_class_without_a_field(
+    tmp_path: Path, named: str, is_left: bool
+) -> None:
+    importing = f"import importlib\n\nfrom build import Rows\n\nmodule = importlib.import_module({named})\n\n{LOOP}"
+    train = importing.replace("in loader", "in map(Rows(2, dtype=torch.float32), loader)")
+    plan = planned(tmp_path, {"build.py": COLLATOR.format(options="", base=""), "train.py": train})
+    assert ("build.py" not in changed(plan)) is is_left
