@@ -12,7 +12,16 @@ from pathlib import Path
 
 import paramiko
 
-from remote.link.ssh.key_sizes import MAX_EC_BLOB, MAX_OTHER_BLOB, RSA, parse_openssh_key, require_blob, require_pkcs1
+from remote.link.ssh.key_sizes import (
+    MAX_EC_BLOB,
+    MAX_OTHER_BLOB,
+    RSA,
+    UnusableNumber,
+    parse_openssh_key,
+    require_blob,
+    require_pkcs1,
+    require_rsa_strings,
+)
 from remote.protocol.dataclass import dataclass
 from remote.protocol.regular import read_regular
 from remote.protocol.text import file_lines
@@ -21,11 +30,25 @@ LARGEST_PRIVATE = 64 * 1024
 LARGEST_PUBLIC = 16 * 1024
 BEGIN = re.compile(r"-----BEGIN (RSA|EC|OPENSSH) PRIVATE KEY-----")
 END = re.compile(r"-----END (RSA|EC|OPENSSH) PRIVATE KEY-----")
+
+
+class JudgedRsaKey(paramiko.RSAKey):  # type: ignore[misc]
+    """An RSA key whose numbers are judged after a file was decrypted, and before OpenSSL tests its primes."""
+
+    def _decode_key(self, data: tuple[int, bytes]) -> None:
+        form, plain = data
+        if form == self._PRIVATE_KEY_FORMAT_ORIGINAL:
+            require_pkcs1(plain)
+        else:
+            require_rsa_strings(plain)
+        super()._decode_key(data)
+
+
 CLASSES = {
-    "RSA": paramiko.RSAKey,
+    "RSA": JudgedRsaKey,
     "EC": paramiko.ECDSAKey,
     # The types in a file with `BEGIN OPENSSH PRIVATE KEY`.
-    RSA: paramiko.RSAKey,
+    RSA: JudgedRsaKey,
     "ssh-ed25519": paramiko.Ed25519Key,
     "ecdsa-sha2-nistp256": paramiko.ECDSAKey,
     "ecdsa-sha2-nistp384": paramiko.ECDSAKey,
@@ -47,7 +70,10 @@ MALFORMED = (
 
 @dataclass(frozen=True)
 class PrivateKeyFile:
-    """A private key file: its key, or None if the file is encrypted; `problem` is set if the file is not usable."""
+    """A private key file: its key, or None if the file is encrypted; `problem` is set if the file is not usable.
+
+    `encrypted` is True if the key was not decrypted.
+    """
 
     key: paramiko.PKey | None = None
     encrypted: bool = False
@@ -75,13 +101,15 @@ def read_private_key(path: Path) -> PrivateKeyFile:
         return PrivateKeyFile(problem=f"not a private key: {error.strerror}")
 
 
-def decrypt_private_key(path: Path, passphrase: str) -> paramiko.PKey | None:
-    """Return the key of an encrypted file, or None if the passphrase is wrong or the file is not usable."""
+def decrypt_private_key(path: Path, passphrase: str) -> PrivateKeyFile:
+    """Return the key of an encrypted file. It has neither a key nor a problem if the passphrase is probably wrong."""
     try:
         text = _parse(read_regular(path, LARGEST_PRIVATE, follow=True))
-        return _with_certificate(_key(text, passphrase), _read_certificate(path))
+        return PrivateKeyFile(_with_certificate(_key(text, passphrase), _read_certificate(path)))
+    except UnusableNumber as error:
+        return PrivateKeyFile(problem=f"not a private key of a usable size: {error}")
     except (OSError, *MALFORMED):
-        return None
+        return PrivateKeyFile(encrypted=True)
 
 
 def read_public_key(path: Path) -> paramiko.PKey | None:
@@ -130,6 +158,8 @@ def _parse(data: bytes) -> _KeyText:
     if form == "OPENSSH":
         key = parse_openssh_key(blob)
         encrypted, key_type = key.encrypted, key.key_type
+        # paramiko would decode the headers as a part of the key.
+        headers = []
     else:
         key_type = form
         _require_usable_pem(form, blob, encrypted)

@@ -28,6 +28,10 @@ PRIMES = (4, 5)
 INTEGER, SEQUENCE = 0x02, 0x30
 
 
+class UnusableNumber(ValueError):
+    """A number of a key is larger than in any key that OpenSSH uses."""
+
+
 @dataclass(frozen=True)
 class OpenSshKey:
     """A private key in the format of OpenSSH: the type in its public part, and whether it is encrypted."""
@@ -60,7 +64,7 @@ def parse_openssh_key(blob: bytes) -> OpenSshKey:
     else:
         # The private part begins with two equal integers and the type.
         _, numbers = _string(private[8:])
-        _require_numbers(_strings(numbers, RSA_NUMBERS))
+        require_rsa_strings(numbers)
     return key
 
 
@@ -70,6 +74,11 @@ def require_pkcs1(der: bytes) -> None:
     if tag != SEQUENCE:
         raise ValueError("no RSA key in the format of PKCS#1")
     _require_numbers(_integers(content))
+
+
+def require_rsa_strings(data: bytes) -> None:
+    """Raise ValueError unless the data begins with the numbers `n e d iqmp p q` (OpenSSH), all of a usable size."""
+    _require_numbers(_strings(data, RSA_NUMBERS))
 
 
 def require_blob(blob: bytes, limit: int) -> None:
@@ -82,7 +91,7 @@ def _require_numbers(numbers: Iterator[bytes]) -> None:
     for position, number in enumerate(numbers):
         limit = MAX_PRIME if position in PRIMES else MAX_NUMBER
         if len(number) > limit:
-            raise ValueError(f"a number of {len(number) * 8} bits, expected at most {limit * 8 - 8}")
+            raise UnusableNumber(f"a number of {len(number) * 8} bits, expected at most {limit * 8 - 8}")
 
 
 def _require_few_rounds(options: bytes) -> None:

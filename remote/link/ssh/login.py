@@ -194,9 +194,12 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
                 return None
             if not phrase:
                 break
-            key = decrypt_private_key(candidate.path, phrase)
-            if key is not None:
-                return key
+            file = decrypt_private_key(candidate.path, phrase)
+            if file.problem:
+                self.tried.append(f"{candidate.label} ({file.problem})")
+                return None
+            if file.key is not None:
+                return file.key
         self.tried.append(f"{candidate.label} (wrong passphrase)")
         return None
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import shutil
-import struct
 import subprocess
-import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,59 +12,19 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from remote.link.ssh.key_files import LARGEST_PRIVATE, decrypt_private_key, read_private_key, read_public_key
+from remote.link.ssh.key_files import (
+    LARGEST_PRIVATE,
+    PrivateKeyFile,
+    decrypt_private_key,
+    read_private_key,
+    read_public_key,
+)
 from remote.link.ssh.login import LoginStrategy
 from remote.link.ssh.route import ResolvedHop
 from tests.lab.sshd import make_key
+from tests.remote.link.ssh.key_forms import der, odd, openssh, pem, pkcs1, rsa_public, string
 
 SOON_S = 2.0
-ALWAYS_ODD = 1
-
-
-def string(data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + data
-
-
-def odd(bits: int) -> int:
-    """Return a number of this size, which is odd and has no small prime factors in most cases."""
-    return (1 << bits) - (1 << (bits // 2)) + ALWAYS_ODD
-
-
-def mpint(number: int) -> bytes:
-    return string(number.to_bytes(number.bit_length() // 8 + 1, "big"))
-
-
-def pem(form: str, blob: bytes, headers: str = "") -> str:
-    body = "\n".join(textwrap.wrap(base64.b64encode(blob).decode(), 70))
-    return f"-----BEGIN {form} PRIVATE KEY-----\n{headers}{body}\n-----END {form} PRIVATE KEY-----\n"
-
-
-def rsa_public(bits: int) -> bytes:
-    return string(b"ssh-rsa") + mpint(65537) + mpint(odd(bits))
-
-
-def openssh(numbers: list[int], *, rounds: int = 0, kind: bytes = b"ssh-rsa", public: bytes = b"") -> str:
-    """Return a private key in the format of OpenSSH. With `rounds`, the file says that it is encrypted."""
-    private = bytes(8) + string(kind) + b"".join(map(mpint, numbers)) + string(b"")
-    private += bytes(range(1, 1 + -len(private) % 8))
-    protection = (
-        string(b"aes256-ctr") + string(b"bcrypt") + string(string(bytes(16)) + struct.pack(">I", rounds))
-        if rounds
-        else string(b"none") + string(b"none") + string(b"")
-    )
-    opening = b"openssh-key-v1\0" + protection + struct.pack(">I", 1)
-    return pem("OPENSSH", opening + string(public or rsa_public(2048)) + string(private))
-
-
-def der(tag: int, content: bytes) -> bytes:
-    size = len(content)
-    length = bytes([size]) if size < 128 else bytes([0x80 | 3]) + size.to_bytes(3, "big")
-    return bytes([tag]) + length + content
-
-
-def pkcs1(numbers: list[int]) -> bytes:
-    integers = (der(2, number.to_bytes(number.bit_length() // 8 + 1, "big")) for number in numbers)
-    return der(0x30, b"".join(integers))
 
 
 P, E = odd(20_000), 65537
@@ -99,8 +57,10 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name in ("RSAKey", "ECDSAKey", "Ed25519Key"):
         build = getattr(paramiko, name).__init__
 
-        def counted(self: object, *args: object, build: Callable[..., None] = build, **more: object) -> None:
-            calls.append(type(self).__name__)
+        def counted(
+            self: object, *args: object, build: Callable[..., None] = build, name: str = name, **more: object
+        ) -> None:
+            calls.append(name)
             build(self, *args, **more)
 
         monkeypatch.setattr(getattr(paramiko, name), "__init__", counted)
@@ -123,7 +83,7 @@ def test_SE_a_private_key_of_an_absurd_size_is_refused_at_once(name: str, tmp_pa
     start = time.process_time()
     (reported,) = login(key)
     assert reported.startswith(f"{key} (not a private key of a known type")
-    assert decrypt_private_key(key, "secret") is None
+    assert decrypt_private_key(key, "secret").key is None
     assert time.process_time() - start < SOON_S
     assert name == "after a small block" or computed == []
 
@@ -171,9 +131,9 @@ def test_usual_keys_are_read(name: str, passphrase: str, tmp_path: Path) -> None
     public, file = read_public_key(key), read_private_key(key)
     assert public is not None and not file.problem
     assert file.encrypted is bool(passphrase)
-    loaded = decrypt_private_key(key, passphrase) if passphrase else file.key
+    loaded = decrypt_private_key(key, passphrase).key if passphrase else file.key
     assert loaded is not None and loaded.asbytes() == public.asbytes()
-    assert not passphrase or decrypt_private_key(key, "wrong") is None
+    assert not passphrase or decrypt_private_key(key, "wrong") == PrivateKeyFile(encrypted=True)
 
 
 def test_a_certificate_beside_a_key_is_presented(tmp_path: Path) -> None:
