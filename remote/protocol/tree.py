@@ -119,6 +119,10 @@ class DataReceived:
     torn: Tuple[Verbatim, ...]
 
 
+UPGRADE = "upgrade halfstep on the laptop"
+"""The hint of a manifest that a newer version of halfstep wrote."""
+
+
 class NewerManifest(Malformed):
     """A newer version of halfstep wrote the manifest, so this version must not overwrite it."""
 

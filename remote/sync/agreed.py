@@ -6,12 +6,16 @@ import hashlib
 import zlib
 from pathlib import Path
 
+from remote.errors import RemoteFault
 from remote.host import Host, decode_answer, garbled
 from remote.project.digests import read_json, write_state
 from remote.project.records_folder import RECORDS_FOLDER, find_link
 from remote.project.scan import Scan
+from remote.protocol.exits import ExitCode
 from remote.protocol.frames import BadFrame, parse_value
-from remote.protocol.tree import Manifest, NewerManifest, Row, TreeSurvey, parse_manifest
+from remote.protocol.layout import ProjectLayout
+from remote.protocol.text import first_line
+from remote.protocol.tree import UPGRADE, Manifest, NewerManifest, Row, TreeSurvey, parse_manifest
 from remote.protocol.values import Malformed
 
 MAX_MANIFEST = 24 * 2**20
@@ -29,14 +33,23 @@ def known_host_manifest(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | 
 
 
 def fetch_host_manifest(host: Host, scan: Scan) -> tuple[Manifest, dict[str, int]]:
-    """Fetch the host's manifest, and the files that an interrupted sync left: their sizes in bytes, by digest."""
+    """Fetch the host's manifest, and the files that an interrupted sync left: their sizes in bytes, by digest.
+
+    Raises RemoteFault with the kind `newer` if a newer version of halfstep wrote the manifest, or Garbled.
+    """
     data = bytearray()
     host.fetch("tree.manifest", {"project": scan.project}, data.extend, limit=MAX_MANIFEST)
     try:
         value = parse_value(_unpacked(bytes(data)))
         return parse_manifest(value), decode_answer(dict[str, int], value["staged"])
-    except NewerManifest:
-        raise
+    except NewerManifest as error:
+        raise RemoteFault(
+            f"{scan.project}: {first_line(str(error))}",
+            kind="newer",
+            where=f"{host.workdir}/{ProjectLayout(scan.project).manifest}",
+            hint=UPGRADE,
+            exit_code=ExitCode.USAGE,
+        ) from None
     except (BadFrame, Malformed, KeyError) as error:
         raise garbled(host.name, f"a malformed manifest: {error}") from None
 

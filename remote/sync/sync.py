@@ -118,7 +118,9 @@ class _Attempt:
     def _send(self, plan: SyncPlan, base: Manifest, staged: Mapping[str, int]) -> Json:
         needed = sum(size for _, size in contents_of(plan, staged).values())
         require_room(self.host, needed, self.tree.free_bytes)
-        codec = next(name for name in self.tree.codecs if name in PACKERS)
+        codec = next((name for name in self.tree.codecs if name in PACKERS), None)
+        if codec is None:
+            raise garbled(self.host.name, "a survey of the tree without a codec that this version of halfstep has")
         args = {
             "project": self.scan.project,
             "owner": self.scan.owner,

@@ -33,7 +33,7 @@ from remote.payload.tree.state import (
     write_stats,
 )
 from remote.protocol.exits import ExitCode
-from remote.protocol.tree import Manifest, NewerManifest, Row
+from remote.protocol.tree import UPGRADE, Manifest, NewerManifest, Row
 from remote.protocol.values import Malformed
 
 Stamped = Tuple[FileStamp, str]
@@ -52,7 +52,7 @@ def known_manifest(project: Project) -> Manifest:
             "newer",
             f"{project.layout.key}: {error}",
             where=project.at(project.layout.manifest),
-            hint="upgrade halfstep on the laptop",
+            hint=UPGRADE,
             exit_code=ExitCode.USAGE,
         ) from None
     except Malformed:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from remote.errors import ConnectionLost, Garbled, SyncRefused
+from remote.errors import ConnectionLost, Garbled, RemoteFault, SyncRefused
 from remote.host import Json
 from remote.project.data import scan_data
+from remote.protocol.exits import ExitCode
+from remote.protocol.layout import ProjectLayout
 from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import encode
 from remote.sync.agreed import fetch_host_manifest
@@ -88,6 +90,14 @@ class Lost(Hostile):
         raise ConnectionLost("cut")
 
 
+class Newer(Hostile):
+    """A host with the manifest of a newer version."""
+
+    def fetch(self, op: str, args: Any, sink: Any, *, limit: int, timeout_s: float = 60.0) -> Json:
+        sink(zlib.compress(b'{"version":2,"rows":[],"staged":{}}'))
+        return {}
+
+
 @pytest.mark.parametrize("field", ["files", "staged", "free_bytes"])
 def test_BI_53_a_negative_number_in_the_tree_of_a_resumed_sync_is_refused(bench: Bench, field: str) -> None:
     host = Lost(operations={"tree.survey": lambda _: {**encode(TreeSurvey(exists=True)), field: -1}})
@@ -108,3 +118,37 @@ def test_BI_53_a_negative_number_in_the_manifest_is_refused(bench: Bench, manife
     host = FakeHost(operations={"tree.manifest": lambda _: {}}, streams={"tree.manifest": [packed]})
     with pytest.raises(Garbled, match="negative"):
         fetch_host_manifest(host, bench.scan())
+
+
+@pytest.mark.parametrize("codecs", [(), ("zstd",), ("", "ZLIB", "zlib ")])
+@pytest.mark.parametrize("outdated", [False, True], ids=["first survey", "later survey"])
+def test_BI_53_a_host_without_a_usable_codec_gets_no_transfer(
+    bench: Bench, codecs: tuple[str, ...], outdated: bool
+) -> None:
+    tree = TreeSurvey(exists=True, codecs=codecs)
+    usable = TreeSurvey(exists=True)
+    host = (Lost if outdated else Hostile)(operations={"tree.survey": lambda _: encode(tree)})
+    with pytest.raises(Garbled, match="without a codec") as refused:
+        sync_project(host, bench.scan(), usable if outdated else tree, wait=no_wait)
+    assert refused.value.exit_code is ExitCode.TEMPORARY
+    assert host.transfers == 0
+
+
+@pytest.mark.parametrize("version", [2, 3.5, 10**200])
+def test_BI_53_a_manifest_of_a_newer_version_is_an_error_with_its_own_hint(bench: Bench, version: float) -> None:
+    packed = zlib.compress(json.dumps({"version": version, "rows": {}, "staged": {}}).encode())
+    host = FakeHost(operations={"tree.manifest": lambda _: {}}, streams={"tree.manifest": [packed]})
+    scan = bench.scan()
+    with pytest.raises(RemoteFault, match="newer than 1") as refused:
+        fetch_host_manifest(host, scan)
+    assert (refused.value.kind, refused.value.exit_code) == ("newer", ExitCode.USAGE)
+    assert refused.value.hint == "upgrade halfstep on the laptop"
+    assert refused.value.where == f"{host.workdir}/{ProjectLayout(scan.project).manifest}"
+
+
+def test_BI_53_a_sync_ends_at_a_manifest_of_a_newer_version(bench: Bench) -> None:
+    """The survey does not show the version, so the sync notices it when it fetches the manifest."""
+    host = Newer()
+    with pytest.raises(RemoteFault, match="newer than 1"):
+        sync_project(host, bench.scan(), TreeSurvey(exists=True, files=1, source_digest="0" * 64), wait=no_wait)
+    assert host.transfers == 0
