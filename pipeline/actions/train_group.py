@@ -18,7 +18,7 @@ from pipeline.records.last_seen import note_job
 from pipeline.records.run_inputs import write_inputs
 from pipeline.records.runs import write_start
 from pipeline.runs.group import Node
-from pipeline.runs.group_checks import common_step, judge_resume
+from pipeline.runs.group_checks import common_step, judge_resume, verified_checkpoints
 from pipeline.runs.new_run import inputs_of
 from pipeline.runs.run_id import folder_of, name_of, run_id, run_of
 from pipeline.runs.start import next_number, note_of, start_request
@@ -96,7 +96,7 @@ def _resume_paths(contexts: Sequence[Context]) -> tuple[list[str], Finding | Non
     problem = judge_resume(runs, [context.view for context in contexts])
     if problem is not None:
         return roots, problem
-    names = [next(one.name for one in run.checkpoints if one.step == step) for run in runs if run is not None]
+    names = [verified_checkpoints(run)[step] for run in runs]
     contexts[0].listener.note(f"resuming {name_of(contexts[0].view)} from step {step} on all hosts")
     return [root + name for root, name in zip(roots, names, strict=True)], None
 

@@ -108,7 +108,7 @@ def common_step(runs: Sequence[RunSurvey | None]) -> int | None:
 
     Returns None if no host has a checkpoint, and 0 if the hosts have no checkpoint of a common step.
     """
-    steps = [_verified(run) for run in runs]
+    steps = [set(verified_checkpoints(run)) for run in runs]
     if not any(run is not None and run.checkpoints for run in runs):
         return None
     return max(set.intersection(*steps), default=0)
@@ -122,7 +122,7 @@ def judge_resume(runs: Sequence[RunSurvey | None], views: Sequence[View]) -> Fin
     if common_step(runs) != 0:
         return None
     held = (
-        f"{view.host.name} has {', '.join(str(step) for step in sorted(_verified(run))) or 'none'}"
+        f"{view.host.name} has {', '.join(str(step) for step in sorted(verified_checkpoints(run))) or 'none'}"
         for view, run in zip(views, runs, strict=True)
     )
     message = f"cannot resume, because the hosts have no checkpoint of a common step: {'; '.join(held)}"
@@ -130,5 +130,6 @@ def judge_resume(runs: Sequence[RunSurvey | None], views: Sequence[View]) -> Fin
     return Finding.error("checkpoint", message, "checkpoints", hint, ExitCode.CHECKPOINT)
 
 
-def _verified(run: RunSurvey | None) -> set[int]:
-    return {one.step for one in run.checkpoints if not one.problem} if run is not None else set()
+def verified_checkpoints(run: RunSurvey | None) -> dict[int, str]:
+    """Return the names of a host's verified checkpoints, by step."""
+    return {one.step: one.name for one in run.checkpoints if not one.problem} if run is not None else {}

@@ -12,7 +12,15 @@ from pipeline.config.hosts import load_host
 from pipeline.config.load import load_config
 from pipeline.runs.command import command_of, environment_of, job_place, steps_of
 from pipeline.runs.group import Group, Node
-from pipeline.runs.group_checks import GroupState, common_step, group_of, judge_group, judge_group_state, judge_resume
+from pipeline.runs.group_checks import (
+    GroupState,
+    common_step,
+    group_of,
+    judge_group,
+    judge_group_state,
+    judge_resume,
+    verified_checkpoints,
+)
 from pipeline.runs.launcher import on_one_host
 from pipeline.runs.run_id import run_id, training_inputs
 from pipeline.runs.selection import hosts_in, load_selections
@@ -175,6 +183,14 @@ def test_a_resume_uses_the_newest_step_that_every_host_has(
         assert refused.exit_code == 43
         assert "a has" in refused.message
         assert "b has" in refused.message
+
+
+@pytest.mark.parametrize("whole_first", [True, False])
+def test_a_damaged_checkpoint_of_the_same_step_is_not_resumed(whole_first: bool) -> None:
+    found = (Checkpoint("a/checkpoint-8", 8, problem="cut"), Checkpoint("b/checkpoint-8", 8), Checkpoint("b/last", 4))
+    failed = replace(run("failed"), checkpoints=found[::-1] if whole_first else found)
+    assert verified_checkpoints(failed) == {8: "b/checkpoint-8", 4: "b/last"}
+    assert common_step((failed, run("failed", 8))) == 8
 
 
 def test_a_comma_separates_hosts_except_in_ssh_commands_and_file_names(tmp_path: Path) -> None:
