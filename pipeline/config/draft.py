@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pipeline.config.candidates import Candidate, judge_script, module_of
+from pipeline.config.shell_starts import files_started
 from remote.protocol.dataclass import dataclass, field
 
 COLLATOR = re.compile(r"collator[^/]*\.py$", re.IGNORECASE)
@@ -71,8 +72,9 @@ class Guess:
 
     def launcher_of(self, script: str) -> str:
         """Return the shell script that starts the script and takes no arguments, or "" if there is not exactly one."""
-        names = (script.encode(), self._module_of(script).encode())
-        starting = [path for path, data in self.shells if any(name in data for name in names) and b"$1" not in data]
+        module = self._module_of(script).replace(".", "/")
+        names = {script, f"{module}.py", f"{module.removesuffix('/__main__')}.py"}
+        starting = [path for path, data in self.shells if b"$1" not in data and names & files_started(path, data)]
         return starting[0] if len(starting) == 1 else ""
 
 

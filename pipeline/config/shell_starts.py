@@ -1,0 +1,47 @@
+"""Find the Python files that a shell script starts, also through its variables. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+
+from fixers.sources.launched import ASSIGNMENT, CONTINUED, OUTSIDE, launched_in
+
+VARIABLE = re.compile(rb"\$(?:(\w+)|\{(\w+)(?::?-([^}\n]{0,200}))?\})")
+"""Matches a variable, with its default."""
+FOLDER_OF_LAUNCHER = re.compile(
+    rb"""(?<![^\s"'`(;&|=])[^\s"'`(;&|=]{1,200}/(?=(?:python[\d.]*|torchrun|accelerate|deepspeed)\s)"""
+)
+NESTED = 3
+"""The number of times that variables are replaced, because a value may contain other variables."""
+MOST_VALUES = 8
+LONGEST_VALUE = 500
+LONGEST_TEXT = 200_000
+
+
+def files_started(path: str, data: bytes) -> frozenset[str]:
+    """Return the Python files that the commands of a shell script start, relative to the project.
+
+    A module after `-m` is the path of its file. If a variable gets several values, each of them counts.
+    """
+    text = CONTINUED.sub(b" ", data[:LONGEST_TEXT])
+    values: dict[bytes, list[bytes]] = {}
+    for name, value in ASSIGNMENT.findall(text):
+        values.setdefault(name, []).append(b" ".join(value.split()).strip(b"\"'")[:LONGEST_VALUE])
+    variants = min(MOST_VALUES, max(map(len, values.values()), default=1))
+    texts = [text, *(_with_values(text, values, number) for number in range(variants))]
+    found = (each.script for one in texts for each in launched_in(path, FOLDER_OF_LAUNCHER.sub(b"", one)))
+    return frozenset(posixpath.normpath(OUTSIDE.sub("", script)) for script in found)
+
+
+def _with_values(text: bytes, values: Mapping[bytes, Sequence[bytes]], number: int) -> bytes:
+    """Return the text with the value of this number, or the last one, in the place of each variable."""
+
+    def value_of(found: re.Match[bytes]) -> bytes:
+        given = values.get(found[1] or found[2]) or ([found[3]] if found[3] else [found[0]])
+        return given[min(number, len(given) - 1)]
+
+    for _ in range(NESTED):
+        text = VARIABLE.sub(value_of, text)[:LONGEST_TEXT]
+    return text
