@@ -167,15 +167,25 @@ def _require_own_file(path: Path, real: str) -> None:
     folder, shipped = path.parent.resolve(), shipped_configs()
     if is_inside(real, [folder]) or path.parent in (shipped, shipped / "hosts"):
         return
-    # The path without resolved links: otherwise, the archive of a project could link configs/ to a folder of any name.
-    named = path.absolute().parents[:2]
-    places = [above.parent.resolve() for above in named if above.name == "configs"]
+    places = _project_around(path)
     repository = find_repository(folder)
     places += [repository.work_tree.resolve()] if repository is not None else []
     home = Path("~").expanduser().resolve() if "HOME" in os.environ else Path()
     if not is_inside(real, [place for place in places if not home.is_relative_to(place)]):
         message = f"{path} is a link to {real}, outside of the project: configs are not read through such links"
         raise BadUsage(message, where=str(path), hint="replace the link with a copy of the file")
+
+
+def _project_around(path: Path) -> list[Path]:
+    """Return the resolved parent of the configs/ that contains the config or, in hosts/, the host file, or nothing.
+
+    Nothing if the working folder is in that configs/: a cloned project may have the name `configs` itself.
+    """
+    # The path without resolved links: otherwise, the archive of a project could link configs/ to a folder of any name.
+    folder = path.absolute().parent
+    configs = folder.parent if folder.name == "hosts" else folder
+    is_around = configs.name == "configs" and not Path.cwd().is_relative_to(configs.resolve())
+    return [configs.parent.resolve()] if is_around else []
 
 
 def shown_value(value: Any) -> str:

@@ -83,3 +83,39 @@ def test_links_within_the_project_and_a_linked_folder_of_configs_are_read(projec
     (project / "configs").symlink_to(project.parent / "elsewhere")
     (project.parent / "elsewhere/b.yaml").write_text(text)
     assert load_config("b", project).config.command is not None
+
+
+@pytest.mark.parametrize("name", ["configs/net.yaml", "configs/hosts/net.yaml", "net.yaml", "hosts/net.yaml"])
+def test_SE_a_project_called_configs_links_no_config_to_the_folders_beside_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    clone = project / "configs"
+    (clone / name).parent.mkdir(parents=True, exist_ok=True)
+    (clone / name).symlink_to(project / "private.yaml")
+    (project / "private.yaml").write_text("salary: 1234\n")
+    for folder in (clone, (clone / name).parent):
+        monkeypatch.chdir(folder)
+        assert not read_or_refuse(clone / name)
+        with pytest.raises(BadUsage, match="outside of the project"):
+            read_document(Path((clone / name).name if folder != clone else name))
+
+
+@pytest.mark.parametrize("folder", ["configs/clone", "configs/hosts/clone"])
+def test_SE_a_project_in_a_folder_called_configs_links_no_config_out_of_it(project: Path, folder: str) -> None:
+    clone = project / folder
+    clone.mkdir()
+    (project / "private.yaml").write_text("salary: 1234\n")
+    (clone / "net.yaml").symlink_to(project / "private.yaml")
+    assert not read_or_refuse(clone / "net.yaml")
+
+
+def test_links_of_a_project_called_configs_to_its_own_files_are_read(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = project / "configs"
+    (clone / "configs/hosts").mkdir(parents=True)
+    (clone / "shared.yaml").write_text("command: [python, train.py]\n")
+    (clone / "configs/net.yaml").symlink_to("../shared.yaml")
+    (clone / "configs/hosts/net.yaml").symlink_to("../../shared.yaml")
+    monkeypatch.chdir(clone)
+    assert read_or_refuse(clone / "configs/net.yaml") and read_or_refuse(Path("configs/hosts/net.yaml"))
