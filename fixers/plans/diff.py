@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 
 from fixers.frame.change import FileChange, HostChange, Plan, gather_reasons
+from fixers.frame.diff_headers import header_name
 from fixers.sources.commands import is_env_file
+from remote.protocol.text import one_line
 
 LARGEST_SHOWN_BYTES = 512 * 1024
 """Larger files get no diff: difflib needs minutes for a tokenizer.json with megabytes on one line."""
@@ -22,13 +24,14 @@ def render_diff(plan: Plan) -> str:
 
 
 def _render_file(change: FileChange) -> str:
-    reasons = "".join(f"# {reason}\n" for reason in gather_reasons(change.why))
+    reasons = "".join(f"# {one_line(reason)}\n" for reason in gather_reasons(change.why))
     if max(len(change.before), len(change.after)) > LARGEST_SHOWN_BYTES:
         sizes = f"{len(change.before)} bytes become {len(change.after)}"
-        return f"{reasons}# {change.path}: {sizes}, too many to show\n"
+        return f"{reasons}# {one_line(change.path)}: {sizes}, too many to show\n"
     before, after = _lines(change.before), _lines(change.after)
     context = 0 if is_env_file(change.path) else CONTEXT_LINES
-    diff = "".join(difflib.unified_diff(before, after, f"a/{change.path}", f"b/{change.path}", n=context))
+    names = (header_name(f"a/{change.path}"), header_name(f"b/{change.path}"))
+    diff = "".join(difflib.unified_diff(before, after, *names, n=context))
     return f"{reasons}{diff}"
 
 
@@ -42,4 +45,4 @@ def _lines(data: bytes) -> list[str]:
 
 def _render_act(change: HostChange) -> str:
     undo = "" if change.undo else " (cannot be undone)"
-    return f"# on the host: {change.summary} ({change.fixer}){undo}\n"
+    return f"# on the host: {one_line(change.summary)} ({change.fixer}){undo}\n"

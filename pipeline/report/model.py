@@ -6,6 +6,7 @@ import difflib
 from enum import Enum
 
 from fixers.frame.change import FileChange, HostChange, Plan
+from fixers.frame.diff_headers import header_name
 from pipeline.messages.outcome import StageOutcome
 from remote.protocol.dataclass import dataclass
 from remote.protocol.evaluation import EvaluationResult
@@ -158,9 +159,8 @@ def fix_of(change: FileChange) -> FixRow:
     except UnicodeDecodeError:
         diff = f"{len(change.before)} bytes before, {len(change.after)} after"
     else:
-        lines = difflib.unified_diff(
-            before.splitlines(), after.splitlines(), change.path, change.path, lineterm="", n=2
-        )
+        name = header_name(change.path)
+        lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="", n=2)
         diff = "\n".join(lines)
     return FixRow(tuple(sorted(change.fixers)), change.path, change.why, diff)
 

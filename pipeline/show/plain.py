@@ -30,3 +30,8 @@ def plain(text: str) -> str:
 def without_next(text: str) -> str:
     """Escape `next:`, which begins only halfstep's own hints."""
     return text.replace(NEXT.strip(), r"next\x3a")
+
+
+def unlike_hint(line: str) -> str:
+    """Return a line of a file, escaped if it would look like a hint of halfstep."""
+    return without_next(line) if line.lstrip().startswith(NEXT.strip()) else line

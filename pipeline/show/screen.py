@@ -18,7 +18,7 @@ from pipeline.show.columns import fitting_columns, table_rows
 from pipeline.show.console import open_console, read_line
 from pipeline.show.job import job_details
 from pipeline.show.live_view import LiveView
-from pipeline.show.plain import headed, plain, without_next
+from pipeline.show.plain import headed, plain, unlike_hint, without_next
 from pipeline.show.spark import sparkline
 from pipeline.show.throttle import Throttle
 from pipeline.show.training import describe_news
@@ -240,8 +240,8 @@ class Screen:
             self.out.print(Text(f"  {one_line(name):<12}{loss_text(values[0])} {bars} {loss_text(values[-1])}"))
 
     def diff(self, text: str) -> None:
-        """Print a unified diff. On a terminal it is coloured, and its comments are wrapped."""
-        for line in safe_text(text).splitlines():
+        """Print a unified diff. On a terminal it is coloured, its comments are wrapped, and no line is like a hint."""
+        for line in map(unlike_hint if self.out.is_terminal else str, safe_text(text).splitlines()):
             shown = "\n#   ".join(self._wrapped(line, 4)) if line.startswith("# ") else line
             self.out.print(Text(shown, style=DIFF_STYLES.get(line[:1], "")))
 
