@@ -12,6 +12,7 @@ from remote.errors import BadUsage
 from remote.link.address import Hop, judge_port, parse_hop
 from remote.link.ssh.config_words import ssh_words
 from remote.protocol.dataclass import dataclass
+from remote.protocol.text import whole_number
 
 COMMAND = "ssh "
 URL = "ssh://"
@@ -171,16 +172,17 @@ def _destination(
         what = f"a command to run: {' '.join(hosts[1:])}" if hosts else "no host"
         raise BadUsage(f"the ssh command has {what}", where=WHERE, hint="pipeline init 'ssh root@203.0.113.9 -p 12345'")
     hop = _hop(hosts[0])
-    port = settings.get("port", "")
-    if port and not (port.isascii() and port.isdigit()):
-        raise BadUsage(f"invalid port {port!r}", where=WHERE)
-    judge_port(int(port) if port else None)
+    port_text = settings.get("port", "")
+    port = whole_number(port_text)
+    if port_text and port is None:
+        raise BadUsage(f"invalid port {port_text[:60]!r}", where=WHERE)
+    judge_port(port)
     known = _known_hosts(settings.get("userknownhostsfile", ""))
     return Destination(
         Hop(
             settings.get("hostname", hop.host),
             hop.user or settings.get("user"),
-            hop.port or (int(port) if port else None),
+            hop.port or port,
         ),
         settings.get("identityfile"),
         jumps,

@@ -10,6 +10,7 @@ from remote.errors import BadUsage
 from remote.link.container import Container
 from remote.link.hosts_file import listed_addresses
 from remote.protocol.dataclass import dataclass
+from remote.protocol.text import whole_number
 
 MAX_HOST_LENGTH = 253
 HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -129,9 +130,9 @@ def parse_hop(text: str) -> Hop:
     else:
         host, port_text = remainder, ""
     if port_text:
-        if not port_text.isascii() or not port_text.isdigit():
-            raise BadUsage(f"invalid port {port_text!r} in {text!r}", where="proxy_jump")
-        port = int(port_text)
+        port = whole_number(port_text)
+        if port is None:
+            raise BadUsage(f"invalid port {port_text[:60]!r} in {text[:300]!r}", where="proxy_jump")
         judge_port(port)
     return Hop(judge_host(host), user if at else None, port)
 

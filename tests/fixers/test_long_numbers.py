@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
-
 import pytest
 
 from fixers.frame.pins import INSTALLED
@@ -13,9 +10,8 @@ from fixers.settings.port_forms import judge_script
 from fixers.setup.environment import ARCHITECTURE
 from fixers.setup.torch_requirement import BadTorch, parse_torch_requirement
 from fixers.sources.shell_words import scan_shell
-from remote.protocol.text import version_numbers, whole_number
+from remote.protocol.text import version_numbers
 from remote.protocol.tokenizer_files import version_of
-from tests.contracts.project_modules import modules
 
 LONG = "9" * 5000
 
@@ -59,21 +55,3 @@ def test_SE_versions_of_a_host_and_of_a_tokenizer_may_have_long_numbers() -> Non
     assert version_of(f"0.{LONG}rc1") == (0, 10**9)
     assert ARCHITECTURE.fullmatch("sm_90a") and not ARCHITECTURE.fullmatch(f"sm_{LONG}")
     assert INSTALLED.search(f"torch==2.{LONG}".encode())
-
-
-def conversions(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield each function, or lambda, that converts text to a number after a test that accepts more than `int`."""
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef):
-            calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
-            tests = {call.attr for call in calls if isinstance(call, ast.Attribute)} & {"isdigit", "isnumeric"}
-            if tests and any(isinstance(call, ast.Name) and call.id in ("int", "float") for call in calls):
-                yield function
-
-
-def test_SE_fixers_convert_no_text_to_a_number_after_isdigit() -> None:
-    assert whole_number("\xb2") is None and "\xb2".isdigit()
-    found = [f"{one.where}:{node.lineno}" for one in modules() for node in conversions(one.tree)]
-    assert not [where for where in found if where.startswith("fixers/")], (
-        "whole_number and version_numbers have a limit"
-    )

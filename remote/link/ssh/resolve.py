@@ -21,6 +21,7 @@ from remote.link.ssh.route import (
     known_hosts_name,
 )
 from remote.project.user_folder import home
+from remote.protocol.text import whole_number
 
 MAX_HOPS = 8
 PLAIN = "remote.link.ssh.plain_config"
@@ -88,7 +89,6 @@ def _hop(
     identity_file, known_hosts = (address.identity_file, address.known_hosts) if is_target else (None, None)
     files = (identity_file,) if identity_file else options.get("identityfile", DEFAULT_IDENTITIES)
     known = [expand_home(known_hosts, folder)] if known_hosts else _known_hosts(options, folder)
-    timeout = _first_value(options, "connecttimeout") or ""
     return ResolvedHop(
         alias=hop.host,
         host=host,
@@ -104,7 +104,7 @@ def _hop(
         key_name=_first_value(options, "hostkeyalias") or known_hosts_name(host, port),
         host_key=address.host_key if is_target else None,
         proxy_command=None if jumped else _proxy_command(options),
-        connect_timeout_s=float(timeout) if timeout.isdigit() else None,
+        connect_timeout_s=_seconds(_first_value(options, "connecttimeout") or ""),
         accept_new=_first_value(options, "stricthostkeychecking") == "accept-new",
         strict=_first_value(options, "stricthostkeychecking") in ("yes", "true"),
         batch=_first_value(options, "batchmode") in ("yes", "true"),
@@ -124,9 +124,15 @@ def _methods(options: Options) -> tuple[str, ...]:
     )
 
 
+def _seconds(value: str) -> float | None:
+    """Return the seconds, or None for `none` and an empty value."""
+    seconds = whole_number(value)
+    return None if seconds is None else float(seconds)
+
+
 def _password_tries(options: Options) -> int:
-    value = _first_value(options, "numberofpasswordprompts") or ""
-    return int(value[:4]) if value.isdecimal() else PASSWORD_TRIES
+    tries = whole_number((_first_value(options, "numberofpasswordprompts") or "")[:4])
+    return PASSWORD_TRIES if tries is None else tries
 
 
 def _user(options: Options, environment: Mapping[str, str]) -> str:

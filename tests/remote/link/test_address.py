@@ -91,10 +91,19 @@ def test_a_gateway_has_the_syntax_of_proxyjump(text: str, hop: Hop) -> None:
     assert parse_hop(text) == hop
 
 
-@pytest.mark.parametrize("text", ["a b", "me@", "gateway:0", "gateway:x", "me@-x", "a'b@gateway", "gateway:99999"])
+@pytest.mark.parametrize(
+    "text", ["a b", "me@", "gateway:0", "gateway:x", "me@-x", "a'b@gateway", "gateway:99999", "[::1]:\xb2"]
+)
 def test_an_invalid_gateway_is_refused(text: str) -> None:
     with pytest.raises(BadUsage):
         Address("titan", "titan.lab", proxy_jump=(text,))
+
+
+@pytest.mark.parametrize("text", [f"gateway:{'9' * 5000}", f"me@[::1]:{'1' * 5000}", "ssh://gateway:\u0663"])
+def test_SE_a_gateway_with_a_port_of_any_length_is_refused_briefly(text: str) -> None:
+    with pytest.raises(BadUsage, match="invalid port") as caught:
+        parse_hop(text)
+    assert len(caught.value.message) < 500
 
 
 @pytest.mark.parametrize("key", ["SHA256:abc", "MD5:00:11", "x", "SHA256:" + "!" * 43])
