@@ -10,6 +10,7 @@ from pathlib import Path
 
 from remote.errors import FixRefused
 from remote.project.included_files import walk_project
+from remote.project.paths import resolved
 from remote.project.real_paths import is_inside, real_path_of
 from remote.protocol.regular import open_regular
 
@@ -26,7 +27,7 @@ class DiskTree:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._prefix = f"{root}{os.sep}"
-        self._places = [root.resolve()]
+        self._places = [resolved(root)]
 
     def paths(self) -> tuple[str, ...]:
         """Return the sorted paths of all files. Raises FixRefused if a folder cannot be listed."""

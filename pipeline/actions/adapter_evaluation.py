@@ -35,6 +35,7 @@ from pipeline.stages.sync import Sync
 from remote.errors import BadUsage, DataUntrusted
 from remote.link.prompter import Prompter
 from remote.project.data import scan_data
+from remote.project.paths import expanded, resolved
 from remote.project.real_paths import is_inside, real_path_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.quantities import size
@@ -55,7 +56,7 @@ def evaluate_folder(
 
     Raises BadUsage if a file is missing.
     """
-    adapter = adapter.expanduser().absolute()
+    adapter = expanded(adapter).absolute()
     for name in (CONFIG, WEIGHTS):
         if not (adapter / name).is_file():
             raise BadUsage(f"there is no {name} in {adapter}", where="--adapter")
@@ -109,7 +110,7 @@ def _opened_files(adapter: Path, project: Path) -> Iterator[dict[str, FileIO]]:
     cloned project could upload any file of the user as a part of its adapter. Links from a hub cache to its own blobs
     are allowed.
     """
-    real = adapter.resolve()  # before the files are opened: another user may replace the folder with a link meanwhile
+    real = resolved(adapter)  # before the files are opened: another user may replace the folder with a link meanwhile
     with contextlib.ExitStack() as opened:
         found = [name for name in FILES if (adapter / name).is_file()]
         files = {name: opened.enter_context(open_regular(adapter / name, follow=True)) for name in found}

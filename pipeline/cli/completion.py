@@ -9,7 +9,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from remote.errors import BadUsage
-from remote.project.user_folder import create_private
+from remote.project.user_folder import create_private, home
 
 COMPLETE = "_PIPELINE_COMPLETE"
 """The environment variable that a shell's completion script sets when it calls the program."""
@@ -46,7 +46,7 @@ def install_completion(context: click.Context, parameter: click.Parameter, wante
             hint="SHELL=bash pipeline --install-completion",
         )
     for name in COMMANDS:
-        path = Path.home() / SCRIPT_PATHS[shell].format(name)
+        path = home(os.environ) / SCRIPT_PATHS[shell].format(name)
         create_private(path.parent)
         path.write_text(without_space(kind(context.command, {}, name, COMPLETE).source()), "utf-8")
         click.echo(f"wrote {path}")

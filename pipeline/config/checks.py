@@ -10,6 +10,7 @@ from pipeline.config.fixer_settings import check_fixer_settings
 from pipeline.config.model import RunConfig
 from pipeline.config.secret_values import check_argv, check_environment, check_names, check_texts
 from pipeline.config.shipped import shipped_data
+from remote.project.paths import expanded, resolved
 from remote.protocol.evaluation import metric_names
 from remote.protocol.findings import Finding
 from remote.protocol.training import FRESH, LOSS, MESSAGES, TASKS
@@ -113,10 +114,12 @@ def _script_of(argv: tuple[str, ...]) -> str:
 def _file_problems(document: Document, key: tuple[str, ...], path: str, root: Path) -> list[Finding]:
     if Path(path).is_absolute():
         return []
-    target = (root / path).resolve()
+    target = resolved(root / path)
     if not target.is_relative_to(root):
         return [document.problem(key, f"{path} is outside the project {root}")]
     if not target.exists():
+        if (root / path).is_symlink():
+            return [document.problem(key, f"{path} is a broken link")]
         near = _nearest_file(path, root)
         return [document.problem(key, f"there is no {path} in {root}{f'; did you mean {near}?' if near else ''}")]
     return []
@@ -182,7 +185,7 @@ def _data_problems(config: RunConfig, document: Document, root: Path) -> list[Fi
         return [document.problem(("data", "min_seconds"), message)]
     if data.dataset is not None and data.path is not None:
         return [document.problem(("data",), "dataset and path are both set; remove one")]
-    if data.path is not None and not (root / Path(data.path).expanduser()).exists():
+    if data.path is not None and not (root / expanded(data.path)).exists():
         return [document.problem(("data", "path"), f"there is no {data.path} in {root}")]
     if data.dataset is not None and "/" not in data.dataset and shipped_data(data.dataset) is None:
         return [

@@ -14,12 +14,14 @@ from fixers.sources.yaml_values import duplicates, plain
 from pipeline.config.overrides import Override, with_key
 from pipeline.config.shipped import shipped_configs
 from remote.errors import BadUsage
+from remote.project.paths import expanded, resolved
 from remote.project.real_paths import is_inside, real_path_of
 from remote.project.repository import find_repository
 from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding
 from remote.protocol.regular import open_regular
 from remote.protocol.shell import command_line, shell_command
+from remote.protocol.text import whole_number
 
 LIMITS = Limits(bytes=256 * 1024, depth=20, values=10_000)
 
@@ -64,9 +66,8 @@ class Document:
     def in_order(self, findings: Collection[Finding]) -> tuple[Finding, ...]:
         """Return the findings by line of the file, then those of options."""
         prefix = f"{self.path}:"
-        places = {one.where: one.where.removeprefix(prefix).partition(":")[0] for one in findings}
-        lines = {where: int(line) for where, line in places.items() if line.isdecimal()}
-        return tuple(sorted(findings, key=lambda one: lines.get(one.where, sys.maxsize)))
+        lines = {one.where: whole_number(one.where.removeprefix(prefix).partition(":")[0]) for one in findings}
+        return tuple(sorted(findings, key=lambda one: sys.maxsize if (at := lines[one.where]) is None else at))
 
     def as_typed(self, key: KeyPath, value: str) -> str:
         """Return the text that sets the key: `name: value`, or a `--set` option if the key was set by an option."""
@@ -164,13 +165,13 @@ def _require_own_file(path: Path, real: str) -> None:
     project, a link must stay in the folder of the config. A linked folder is permitted, and so are halfstep's own
     files, which an installer may have linked.
     """
-    folder, shipped = path.parent.resolve(), shipped_configs()
+    folder, shipped = resolved(path.parent), shipped_configs()
     if is_inside(real, [folder]) or path.parent in (shipped, shipped / "hosts"):
         return
     places = _project_around(path)
     repository = find_repository(folder)
-    places += [repository.work_tree.resolve()] if repository is not None else []
-    home = Path("~").expanduser().resolve() if "HOME" in os.environ else Path()
+    places += [resolved(repository.work_tree)] if repository is not None else []
+    home = resolved(expanded("~")) if "HOME" in os.environ else Path()
     if not is_inside(real, [place for place in places if not home.is_relative_to(place)]):
         message = f"{path} is a link to {real}, outside of the project: configs are not read through such links"
         raise BadUsage(message, where=str(path), hint="replace the link with a copy of the file")
@@ -184,8 +185,8 @@ def _project_around(path: Path) -> list[Path]:
     # The path without resolved links: otherwise, the archive of a project could link configs/ to a folder of any name.
     folder = path.absolute().parent
     configs = folder.parent if folder.name == "hosts" else folder
-    is_around = configs.name == "configs" and not Path.cwd().is_relative_to(configs.resolve())
-    return [configs.parent.resolve()] if is_around else []
+    is_around = configs.name == "configs" and not Path.cwd().is_relative_to(resolved(configs))
+    return [resolved(configs.parent)] if is_around else []
 
 
 def shown_value(value: Any) -> str:

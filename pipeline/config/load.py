@@ -15,6 +15,7 @@ from pipeline.config.overrides import parse_override
 from pipeline.config.placeholders import check_placeholders, fill_command, settings_named
 from pipeline.config.problems import validate
 from pipeline.config.shipped import shipped_configs
+from remote.project.paths import resolved
 from remote.protocol.dataclass import dataclass, field
 
 
@@ -64,7 +65,7 @@ def load_file(path: Path, cwd: Path, overrides: Sequence[str] = ()) -> LoadedCon
     document = file.with_overrides([parse_override(override) for override in overrides])
     written = validate(RunConfig, document)
     config = fill_command(written)
-    root = (_base(path, cwd) / config.project).resolve()
+    root = resolved(_base(path, cwd) / config.project)
     if not root.is_dir():
         raise BadConfig("", findings=(document.problem(("project",), f"there is no folder {root}"),))
     problems = (*check_placeholders(written, document), *check_run_config(config, document, root))

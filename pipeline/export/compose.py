@@ -28,6 +28,7 @@ from pipeline.records.files import disk_full_as_error, write_atomic
 from pipeline.records.layout import Records
 from pipeline.runs.view import data_name
 from remote.project.data import DataScan, judge_upload_names, scan_data
+from remote.project.paths import expanded, resolved
 from remote.project.scan import Scan, scan_project
 from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding, Severity
@@ -52,7 +53,7 @@ class Export:
         """Return the value of `--config` for `pipeline run` in the unpacked project."""
         if self.loaded.path.parent == shipped_configs():
             return self.loaded.name
-        path, root = self.loaded.path.resolve(), self.loaded.root
+        path, root = resolved(self.loaded.path), self.loaded.root
         inside = path.relative_to(root).as_posix() if path.is_relative_to(root) else ""
         return inside if inside in self.scan.manifest.rows else OWN_CONFIG
 
@@ -64,7 +65,7 @@ def scan_for_export(loaded: LoadedConfig, confirmed: tuple[Path, ...] | None = N
     """
     scan = scan_project(loaded.root, data_link=data_name(loaded))
     named = loaded.config.data.path
-    data = scan_data((loaded.root / Path(named).expanduser()).resolve(), confirmed=confirmed) if named else None
+    data = scan_data(resolved(loaded.root / expanded(named)), confirmed=confirmed) if named else None
     left_out = data.report.findings if data is not None else ()
     names = judge_upload_names((loaded.root, loaded.path))
     return Export(loaded, scan, data, (*scan.report.findings, *left_out, *names))
@@ -110,7 +111,7 @@ def write_task(export: Export, engine: str, overrides: Sequence[str], gpu: str, 
 
 def _confirmed(export: Export) -> Iterator[str]:
     """Yield the user's confirmations as overrides, because the rented machine cannot prompt the user."""
-    loaded, folder = export.loaded, folder_of(export.loaded.path).resolve()
+    loaded, folder = export.loaded, resolved(folder_of(export.loaded.path))
     if loaded.root in folder.parents and export.config not in (OWN_CONFIG, loaded.name):
         yield f"project={os.path.relpath(loaded.root, folder)}"
     if export.loaded.config.secrets:

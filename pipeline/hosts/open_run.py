@@ -20,6 +20,7 @@ from remote.host import Host
 from remote.link.prompter import Prompter
 from remote.operations.jobs import adopt_if_orphaned, survey_runs
 from remote.project.identity import project_of
+from remote.project.paths import resolved
 from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
@@ -117,7 +118,7 @@ def host_of_note(note: RunNote, records: Records) -> LoadedHost:
         return LoadedHost(note.host, None, remembered)
     if not is_configured_host(note.host, records.root):
         raise _foreign(note, records, f"{note.host!r} is not the name of a configured host")
-    if note.project != project_of(records.root.resolve()):
+    if note.project != project_of(resolved(records.root)):
         raise _foreign(note, records, f"it names the project {note.project}")
     host = load_host(note.host, records.root)
     if host.config != remembered:

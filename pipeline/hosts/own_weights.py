@@ -13,6 +13,7 @@ from pipeline.config.host_model import HostConfig
 from remote.errors import HalfstepError
 from remote.host import Entry, Host
 from remote.link.address import LOCAL
+from remote.project.paths import expanded
 from remote.protocol.dataclass import dataclass
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.quantities import size
@@ -137,9 +138,9 @@ def _copy(config: HostConfig, places: Sequence[str]) -> list[str]:
     target = f"{config.user}@{address}" if config.user else address
     options = {
         "-P": str(config.port or ""),
-        "-i": str(Path(config.identity_file).expanduser()) if config.identity_file else "",
+        "-i": str(expanded(config.identity_file)) if config.identity_file else "",
         "-J": ",".join(config.proxy_jump),
-        "-o": f'UserKnownHostsFile="{Path(config.known_hosts).expanduser()}"' if config.known_hosts else "",
+        "-o": f'UserKnownHostsFile="{expanded(config.known_hosts)}"' if config.known_hosts else "",
     }
     given = [word for option, value in options.items() if value for word in (option, value)]
     return ["scp", "-r", *given, *(f"{target}:{place}" for place in places)]

@@ -15,6 +15,7 @@ from remote.errors import DataUntrusted, HostFileUntrusted, SecretsUntrusted
 from remote.link.address import LOCAL, is_this_machine
 from remote.link.prompter import Prompter, confirms
 from remote.project.data import outside_of
+from remote.project.paths import expanded, resolved
 from remote.project.repository import find_repository, repository_at
 from remote.project.user_folder import user_file
 from remote.protocol.dataclass import dataclass
@@ -74,7 +75,7 @@ def require_data_consent(
     folder, path = data_folder(loaded), loaded.config.data.path
     if typed or path is None or folder is None:
         return None
-    named, setting = f"data.path {path} of {loaded.path}", f"data.path={Path(path).expanduser()}"
+    named, setting = f"data.path {path} of {loaded.path}", f"data.path={expanded(path)}"
     places = outside_of(folder, loaded.root)
     for place in places:
         message = f"{named} takes data from {_describe_path(place)}, outside of the project"
@@ -163,12 +164,12 @@ def own_project(loaded: LoadedConfig) -> Path:
     """
     if is_shipped_config(loaded.path):
         return loaded.root
-    folder = folder_of(loaded.path).resolve()
+    folder = resolved(folder_of(loaded.path))
     inner, outer = repository_at(loaded.path.parent), find_repository(folder)
-    own = folder if inner is None or _contains_home(inner.work_tree.resolve()) else inner.work_tree.resolve()
-    if outer is None or _contains_home(tree := outer.work_tree.resolve()):
+    own = folder if inner is None or _contains_home(resolved(inner.work_tree)) else resolved(inner.work_tree)
+    if outer is None or _contains_home(tree := resolved(outer.work_tree)):
         return own
-    file = loaded.path.parent.resolve() / loaded.path.name
+    file = resolved(loaded.path.parent) / loaded.path.name
     tracked = tree == own or (file.is_relative_to(tree) and file.relative_to(tree).as_posix() in outer.tracked_paths())
     return tree if tracked else own
 
@@ -178,4 +179,4 @@ def _describe_path(place: Path) -> str:
 
 
 def _contains_home(place: Path) -> bool:
-    return Path("~").expanduser().resolve().is_relative_to(place)
+    return resolved(expanded("~")).is_relative_to(place)

@@ -17,6 +17,7 @@ from pipeline.judgements.started import PathsReached, paths_reached
 from pipeline.runs.view import View, data_folder, data_name
 from remote.host import Host, read_field
 from remote.project.secrets import secret_by_name
+from remote.project.user_folder import home
 from remote.protocol.findings import Report
 from remote.protocol.hidden import Identifier
 
@@ -136,4 +137,4 @@ def _holds_inputs(path: Path) -> bool:
 
 def _laptop_of(view: View) -> Laptop:
     data = data_folder(view.loaded)
-    return Laptop(str(view.loaded.root), str(Path.home()), os.path.exists, str(data) if data else "")
+    return Laptop(str(view.loaded.root), str(home(os.environ)), os.path.exists, str(data) if data else "")

@@ -17,6 +17,7 @@ from pipeline.records.layout import Records
 from pipeline.runs.group import Group
 from remote.policy.precision import judge_precision
 from remote.project.data import DataScan
+from remote.project.paths import expanded, resolved
 from remote.project.scan import Scan
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.layout import ProjectLayout
@@ -85,7 +86,7 @@ def data_folder(loaded: LoadedConfig) -> Path | None:
     """Return the folder that is uploaded separately from the code: `data.path`, a built-in data set, or None."""
     data = loaded.config.data
     if data.path is not None:
-        return (loaded.root / Path(data.path).expanduser()).resolve()
+        return resolved(loaded.root / expanded(data.path))
     return shipped_data(data.dataset) if data.dataset else None
 
 
@@ -95,7 +96,7 @@ def data_name(loaded: LoadedConfig) -> str:
     if named is None:
         return ""
     # A symbolic link is not resolved, because scripts use the name of the link.
-    at = Path(os.path.normpath(loaded.root / Path(named).expanduser()))
+    at = Path(os.path.normpath(loaded.root / expanded(named)))
     return at.relative_to(loaded.root).as_posix() if loaded.root in at.parents else ""
 
 

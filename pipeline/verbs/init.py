@@ -25,6 +25,7 @@ from remote.errors import BadUsage
 from remote.link.address import LOCAL, judge_host
 from remote.link.prompter import Prompter
 from remote.link.ssh.aliases import is_alias, list_aliases
+from remote.project.paths import resolved
 from remote.project.records_folder import refuse_links_between
 from remote.protocol.shell import command_line, shell_command
 
@@ -232,7 +233,7 @@ def _write(
         refuse_links_between(cwd, path)
     _refuse_to_overwrite(files, host, name, typed, force=force)
     around = find_project(cwd.parent)
-    if find_project(cwd) != cwd.resolve() and around in cwd.resolve().parents:
+    if find_project(cwd) != resolved(cwd) and around in resolved(cwd).parents:
         screen.note(f"{around} is a project already; this folder becomes a separate project inside it")
     Records(cwd).prepare()
     for path, text in files.items():

@@ -10,6 +10,7 @@ from pipeline.show.prompts import Defaults, Questions
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage
 from remote.policy.cards import UnknownCard, parse_card
+from remote.project.paths import expanded
 from remote.protocol.shell import shell_command
 from remote.protocol.text import whole_number
 
@@ -83,7 +84,7 @@ def choose_data(given: str, found: str, cwd: Path, screen: Screen, questions: Qu
     """Return the folder or file that is sent separately from the code, or an empty string for none."""
 
     def judge(answer: str) -> str:
-        if answer and not (cwd / Path(answer).expanduser()).exists():
+        if answer and not (cwd / expanded(answer)).exists():
             raise BadUsage(f"{answer} does not exist in {cwd}", where="--data")
         return answer
 

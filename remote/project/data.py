@@ -23,6 +23,7 @@ from remote.project.digests import (
     write_digest_cache,
 )
 from remote.project.included_files import shown
+from remote.project.paths import resolved
 from remote.project.real_paths import is_inside
 from remote.project.secrets import secret_by_name
 from remote.protocol.dataclass import dataclass
@@ -74,7 +75,7 @@ def scan_data(root: Path, memory: Path | None = None, *, confirmed: Sequence[Pat
     """
     if not root.exists():
         raise SyncRefused(f"{root} does not exist", where="data.path", hint="set `data.path:` in the config")
-    if why := _inside_git(root.resolve()):
+    if why := _inside_git(resolved(root)):
         raise SyncRefused(f"{root} is not data: {why}", where="data.path", hint="set `data.path:` to a folder of data")
     known = read_digest_cache(memory, MEMORY) if memory else {}
     fresh: dict[str, CachedDigest] = {}
@@ -107,11 +108,11 @@ def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
     `root` itself, the folders that `scan_data` enters, and the folders of linked files, since every link is followed. A
     folder is left out if a folder above it is in the result.
     """
-    real = root.resolve()
+    real = resolved(root)
     outside = {} if real.is_relative_to(project) else {real: None}
     for folder, names in _walk(root):
         links = (path for name in names if (path := Path(folder, name)).is_symlink())
-        for place in (Path(folder).resolve(), *(path.resolve().parent for path in links)):
+        for place in (resolved(folder), *(resolved(path).parent for path in links)):
             if not any(place.is_relative_to(one) for one in (project, *outside)):
                 outside[place] = None
     return tuple(outside)
@@ -133,7 +134,7 @@ def has_shell_characters(name: str) -> bool:
 
 
 def _secret_by_path(name: str, path: Path) -> str:
-    return secret_by_name(name) or _secret_by_real_path(str(path.resolve()))
+    return secret_by_name(name) or _secret_by_real_path(str(resolved(path)))
 
 
 def _secret_by_real_path(real: str) -> str:

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from remote.project.ignore import Rules, byte_text, parse_rules, verdict_of
+from remote.project.paths import resolved
 from remote.project.real_paths import real_path_of
 from remote.project.repository import Repository, find_repository, repository_at
 from remote.protocol.dataclass import dataclass, field
@@ -121,7 +122,7 @@ def walk_project(root: Path) -> Walk:
     git's rules never ignore a tracked file; `.pipelineignore` overrides git. A nested repository has its own rules and
     index. Links are recorded, but not followed.
     """
-    root = root.resolve()
+    root = resolved(root)
     top = _top_folder(root)
     scopes, walk = [top.scope], Walk()
     waiting = [top]

@@ -12,6 +12,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from remote.project.git_index import read_index
+from remote.project.paths import expanded
 from remote.protocol.dataclass import dataclass
 
 SETTINGS = r"^(core\.(excludesfile|ignorecase)|extensions\.objectformat)$"
@@ -71,7 +72,7 @@ class Repository:
         if named is None:
             base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
             named = f"{base}/git/ignore"
-        personal = (self.work_tree / Path(named).expanduser(),) if named else ()
+        personal = (self.work_tree / expanded(named),) if named else ()
         return (self.common_folder / "info" / "exclude", *personal)
 
     def tracked_paths(self) -> frozenset[str]:
@@ -122,8 +123,8 @@ def _foreign_owner(folder: Path) -> int | None:
     """Do as `foreign_owner`, but raise OSError if `.git` is missing or unreadable, because it may reappear later."""
     dot_git = folder / ".git"
     sudo = os.environ.get("SUDO_UID", "") if os.geteuid() == 0 else ""
-    accepted = {os.geteuid(), 0, *([int(sudo)] if sudo.isdecimal() else [])}
-    owner = next((one for one in _owners(dot_git) if one not in accepted), None)
+    accepted = {str(os.geteuid()), "0", sudo}
+    owner = next((one for one in _owners(dot_git) if str(one) not in accepted), None)
     return None if owner is None or _is_safe_directory(folder) else owner
 
 
@@ -159,7 +160,7 @@ def _is_safe_directory(folder: Path) -> bool:
     safe = False
     for value in values:
         inside = value.endswith("/*") and folder.is_relative_to(value[:-2])
-        safe = value != "" and (safe or value == "*" or inside or Path(value).expanduser() == folder)
+        safe = value != "" and (safe or value == "*" or inside or expanded(value) == folder)
     return safe
 
 

@@ -31,6 +31,7 @@ from remote.project.identity import owner_of, project_of
 from remote.project.included_files import Walk, shown, walk_project
 from remote.project.kept_contents import KeptContents
 from remote.project.limits import Limits, judge_limits, judge_untracked
+from remote.project.paths import expanded, resolved
 from remote.project.real_paths import is_inside
 from remote.project.repository_findings import judge_repositories
 from remote.project.secrets import secret_by_name
@@ -154,10 +155,10 @@ def scan_again(scan: Scan) -> Scan:
 
 
 def _project_root(root: Path) -> Path:
-    real = root.expanduser().absolute()
+    real = expanded(root).absolute()
     if not real.is_dir():
         raise SyncRefused(f"{root} is not a folder", where="project", hint="set `project:` in the config")
-    home = Path("~").expanduser().resolve()
+    home = resolved(expanded("~"))
     if real == Path(real.anchor) or real == home or real in home.parents:
         raise SyncRefused(
             f"{real} is a home folder or contains one, not a project",
@@ -220,12 +221,10 @@ def _link_problem(root: Path, path: str, target: str) -> str:
     if target.startswith("/") or landing == ".." or landing.startswith("../"):
         return "which is outside the project"
     try:
-        real = (root / path).resolve(strict=True)
+        real = os.path.realpath(root / path, strict=True)
     except OSError as error:
-        return "which is circular" if "loop" in str(error).lower() else "which does not exist"
-    except RuntimeError:
-        return "which is circular"
-    return "" if real.is_relative_to(root) else "which is outside the project"
+        return "which is circular" if error.errno == errno.ELOOP else "which does not exist"
+    return "" if Path(real).is_relative_to(root) else "which is outside the project"
 
 
 def _judge_special_files(walk: Walk) -> Iterable[Finding]:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from remote.host import Host, Json, read_answer
+from remote.project.paths import resolved
 from remote.protocol.dataclass import dataclass
 from remote.protocol.hidden import Identifier
 from remote.protocol.layout import JobLayout, ProjectLayout
+from remote.protocol.text import whole_number
 from remote.pull.folder import Folder
 from remote.pull.mirror import Mirror
 from remote.pull.reconnect import RetryPolicy, follow_on
@@ -43,13 +45,13 @@ def pull_log(host: Host, project_key: str, run: str, job: int, destination: Path
 
 def mirrored_log(destination: Path) -> Path | None:
     """Return the pulled output of the newest job in `destination`, or None."""
-    jobs = sorted(int(path.name) for path in destination.glob("jobs/*") if path.name.isdecimal())
+    jobs = [number for path in destination.glob("jobs/*") if (number := whole_number(path.name)) is not None]
     if not jobs:
         return None
     with Folder(destination) as folder:
-        path = destination / Mirror(folder, framed=False).newest(JobLayout(f"jobs/{jobs[-1]}").output)
+        path = destination / Mirror(folder, framed=False).newest(JobLayout(f"jobs/{max(jobs)}").output)
     # The records of a cloned project may contain links to any file of the user.
-    linked = path.resolve() != destination.resolve() / path.relative_to(destination)
+    linked = resolved(path) != resolved(destination) / path.relative_to(destination)
     return path if path.is_file() and not linked else None
 
 

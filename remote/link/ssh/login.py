@@ -18,6 +18,7 @@ from remote.link.ssh.agent_keys import SIGN_TIMEOUT_S, AgentTimeout, open_agent,
 from remote.link.ssh.key_files import decrypt_private_key, read_private_key, read_public_key
 from remote.link.ssh.route import ResolvedHop
 from remote.link.ssh.transport import SshTransport
+from remote.project.paths import expanded, resolved
 from remote.protocol.dataclass import dataclass
 from remote.protocol.shell import command_line, shell_command
 from remote.protocol.text import one_line
@@ -269,9 +270,9 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         another folder is unknown: a project may contain both.
         """
         files = self._hop.identity_files if self._hop.identities_only else ()
-        own = Path.home().resolve() / ".ssh"
+        own = resolved(expanded("~")) / ".ssh"
         keys = (Path(f"{path}.pub") for path in files)
-        return next((str(key) for key in keys if key.is_file() and key.resolve().is_relative_to(own)), "")
+        return next((str(key) for key in keys if key.is_file() and resolved(key).is_relative_to(own)), "")
 
 
 def missing_key_hint(path: str) -> str:

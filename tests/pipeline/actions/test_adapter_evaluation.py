@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -102,17 +103,17 @@ def test_SE_a_folder_outside_of_the_project_that_becomes_a_link_before_its_files
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another user who may write to the folder above puts the link in place once the path was resolved."""
-    adapter, private, resolve = project.parent / "downloaded", project.parent / "private", Path.resolve
+    adapter, private, realpath = project.parent / "downloaded", project.parent / "private", os.path.realpath
     (project / "adapter").rename(private)
     adapter.mkdir()
 
-    def then_replaced(self: Path, strict: bool = False) -> Path:
-        real = resolve(self, strict)
-        if self == adapter and not adapter.is_symlink():
+    def then_replaced(path: Path) -> str:
+        real = realpath(path)
+        if path == adapter and not adapter.is_symlink():
             adapter.rmdir()
             adapter.symlink_to(private)
         return real
 
-    monkeypatch.setattr(Path, "resolve", then_replaced)
+    monkeypatch.setattr(os.path, "realpath", then_replaced)
     with pytest.raises(DataUntrusted, match="nothing was sent"), _opened_files(adapter, project):
         pass

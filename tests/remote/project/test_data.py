@@ -7,7 +7,7 @@ import os
 import pytest
 
 from remote.errors import SyncRefused
-from remote.project.data import scan_data
+from remote.project.data import outside_of, scan_data
 from remote.protocol.exits import ExitCode
 from tests.remote.corpus import data
 
@@ -92,3 +92,12 @@ def test_addresses_and_headers_without_a_secret_are_sent(data):
     text = "https://ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx@hub.example\ngit@hub.example:me/x.git\n"
     (data / "readme.md").write_text(text + "Authorization: Bearer ${TOKEN}\nAuthorization: Bearer <your token>\n")
     assert "readme.md" in scan_data(data).files
+
+
+@pytest.mark.parametrize("name", ["loop", "folder/loop"])
+def test_SE_a_circular_link_in_the_data_is_named(data, tmp_path, name):
+    (data / "folder").mkdir()
+    (data / name).symlink_to("loop")
+    assert outside_of(data, data) == ()
+    with pytest.raises(SyncRefused, match=f"{name} cannot be read"):
+        scan_data(data)
