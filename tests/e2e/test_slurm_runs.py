@@ -51,7 +51,7 @@ def test_three_configs_are_one_array_of_three_runs_that_were_proved_on_a_node(
         '    print(os.environ.get("SLURM_JOB_ID"), file=file)',
     )
     place = "\n".join(lines) + "\n"
-    script.write_text(script.read_text().replace("import torch\n", f"import torch\n\n{place}", 1))
+    script.write_text(script.read_text().replace("import torch\n", f"import os\n\nimport torch\n\n{place}", 1))
     words = ("run", "--host", "cluster", "--config", "plain,second,third", "--json")
     started = user.run_pipeline(*words, "--detach", patience_s=PATIENT_S)
     assert started.code == 0, started.err

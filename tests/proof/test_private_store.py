@@ -49,6 +49,28 @@ print("received", received)
 dist.barrier()
 dist.destroy_process_group()
 """
+CONSOLIDATED = """
+import pathlib, sys
+import torch, torch.distributed as dist
+from torch.distributed.optim import ZeroRedundancyOptimizer
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+class Touch:
+    def __reduce__(self):
+        return pathlib.Path.touch, (pathlib.Path(sys.argv[1], f"from-{rank}"),)
+layers = [torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)]
+weights = [weight for layer in layers for weight in layer.parameters()]
+optimizer = ZeroRedundancyOptimizer(weights, optimizer_class=torch.optim.AdamW)
+sum(layer(torch.ones(4)).sum() for layer in layers).backward()
+optimizer.step()
+if rank:
+    state = optimizer.optim.state_dict
+    optimizer.optim.state_dict = lambda: {**state(), "touch": Touch()}
+optimizer.consolidate_state_dict(to=0)
+print("received", len(optimizer.state_dict()["state"]) if rank == 0 else "")
+dist.barrier()
+dist.destroy_process_group()
+"""
 
 
 class Ranks:
@@ -204,3 +226,13 @@ def test_a_torch_without_the_functions_to_sign_is_named_in_a_warning(
     with pytest.warns(RuntimeWarning, match="has no _tensor_to_object to patch"):
         sign_objects()
     assert not hasattr(dist.distributed_c10d._object_to_tensor, "__wrapped__")
+
+
+@pytest.mark.parametrize("has_one_key", [True, False])
+def test_the_state_of_a_sharded_optimizer_is_not_unpickled_from_a_process_without_the_key(
+    ranks: Ranks, has_one_key: bool
+) -> None:
+    key = ranks.key("ours")
+    (code, out), _ = ranks.run(CONSOLIDATED, keys=(key, key if has_one_key else ranks.key("theirs")))
+    assert (code == 0, "received 4" in out, UNSIGNED in out) == (has_one_key, has_one_key, not has_one_key), out
+    assert ((ranks.made / "from-1").exists()) is has_one_key

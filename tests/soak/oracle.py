@@ -86,6 +86,9 @@ def check_record(path: Path) -> None:
         data = path.read_bytes()
     except FileNotFoundError:
         return
+    if path.parent.name == "planned":
+        # The first line is the signature of the rest.
+        data = data.partition(b"\n")[2]
     try:
         record = json.loads(data)
     except ValueError:

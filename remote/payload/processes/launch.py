@@ -21,6 +21,7 @@ from remote.protocol.layout import JobLayout, RunLayout
 
 PLACEHOLDER = re.compile(r"\{(run_dir|output_dir|tensorboard_dir|job_dir|resume_from|payload|free_port|rendezvous)\}")
 CANNOT_RUN = 127
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -129,13 +130,23 @@ def remove_rendezvous(job: JobLayout) -> None:
 
 
 def renew_rendezvous(job: JobLayout) -> None:
-    """Remove what an earlier start of the job left, and create the key with which its processes sign objects."""
+    """Remove what an earlier start of the job left, and create the key with which its processes sign objects.
+
+    If the file system is full, as any user can make it in /dev/shm, there is no key. A job of one process needs none,
+    and the processes of another job end with a message that names the file.
+    """
     remove_rendezvous(job)
     path = f"{rendezvous_file(job)}-key"
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(os.urandom(32))
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(os.urandom(32))
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def free_port() -> int:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import shutil
 import stat
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from remote.payload.processes import launch
 from remote.payload.processes.launch import (
     Launch,
     job_argv,
@@ -236,3 +239,16 @@ def test_only_torchrun_on_one_host_keeps_its_store_in_a_file(runtime: Path) -> N
     environment = job_environment(spec, RunLayout("/w/projects/p-1/runs/r-1"), Launch())
     assert "HALFSTEP_KEY_FILE" in environment
     assert "HALFSTEP_STORE" not in environment
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EACCES])
+def test_SE_a_user_who_fills_the_memory_file_system_does_not_stop_a_job_that_needs_no_key(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def full(*_: object) -> bytes:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(launch.os, "urandom", full)
+    with pytest.raises(PermissionError) if code == errno.EACCES else nullcontext():
+        renew_rendezvous(RunLayout("/w/projects/p-1/runs/r-1").job(2))
+    assert (list(runtime.iterdir()) == []) is (code != errno.EACCES)

@@ -16,6 +16,7 @@ from .loss_scale import patch_scalers
 from .origins import LIBRARIES, patch_libraries, patch_parameters
 from .patching import Training, is_compiling, is_enabled, replace
 from .recorder import DetailRecorder, Recorder
+from .signed_objects import RENDEZVOUS, ZERO
 from .tensors import dtype_name
 
 PATCHED = frozenset(
@@ -27,6 +28,8 @@ PATCHED = frozenset(
         "torch.nn.modules.module",
         "torch.nn.utils",
         "torch.nn.utils.clip_grad",
+        RENDEZVOUS,
+        ZERO,
         "torch.optim.lr_scheduler",
         "torch.optim.optimizer",
         "torch.utils.checkpoint",

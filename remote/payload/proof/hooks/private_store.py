@@ -26,7 +26,8 @@ def keep_stores_private() -> None:
 def runs_on_one_host() -> bool:
     """Return True if a launcher started this process, and all of its other processes on this host."""
     count = os.environ.get("WORLD_SIZE", "")
-    return count != "" and count == os.environ.get("LOCAL_WORLD_SIZE")
+    # DeepSpeed's launcher calls the number LOCAL_SIZE.
+    return count != "" and count == (os.environ.get("LOCAL_WORLD_SIZE") or os.environ.get("LOCAL_SIZE"))
 
 
 def _create_in_file(file_store: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -1,17 +1,19 @@
 """Sign the objects that the processes of one host exchange, so that nobody else's pickle is loaded.
 
 The connections between the processes have no password, and torch unpickles the result of `all_gather_object`,
-`broadcast_object_list` and the other object collectives. accelerate and many scripts call them.
+`broadcast_object_list` and the other object collectives. accelerate and many scripts call them. tests/contracts lists
+every place in torch.distributed that unpickles.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import io
 import os
 import sys
 import warnings
-from typing import Any, Callable, Tuple
+from typing import Any, Callable, Optional, Tuple
 
 from .patching import replace
 from .private_store import runs_on_one_host
@@ -20,6 +22,8 @@ KEY = "HALFSTEP_KEY_FILE"
 """The environment variable with the path of the job's key. Only this user can read the file."""
 KEY_BYTES = 32
 SIGNATURE_BYTES = hashlib.sha256().digest_size
+ZERO = "torch.distributed.optim.zero_redundancy_optimizer"
+RENDEZVOUS = "torch.distributed.elastic.rendezvous.c10d_rendezvous_backend"
 PACK, UNPACK = "_object_to_tensor", "_tensor_to_object"
 """torch's functions that pickle and unpickle the objects of all its object collectives, since torch 1.8."""
 NO_KEY = (
@@ -37,13 +41,24 @@ UNSIGNED = (
 
 
 def sign_objects() -> None:
-    """Patch the object collectives of the imported torch, in a job with a key whose processes are on one host.
+    """Patch what unpickles data of other processes in the imported torch, in a job with a key on one host.
 
-    Raises RuntimeError if the key cannot be read. Without it, an object of another user could be unpickled.
+    These are the object collectives, ZeroRedundancyOptimizer, and the rendezvous of a torchrun for one host. Raises
+    RuntimeError if the key cannot be read. Without it, an object of another user could be unpickled.
     """
-    module = sys.modules.get("torch.distributed.distributed_c10d")
     path = os.environ.get(KEY, "")
-    if not path or module is None or not runs_on_one_host():
+    if not path:
+        return
+    rendezvous = sys.modules.get(RENDEZVOUS)
+    if rendezvous is not None:
+        replace(rendezvous, "create_backend", _signing_backend(path))
+    if runs_on_one_host() and os.environ["WORLD_SIZE"] != "1":
+        _sign_collectives(path)
+
+
+def _sign_collectives(path: str) -> None:
+    module = sys.modules.get("torch.distributed.distributed_c10d")
+    if module is None:
         return
     key = _read_key(path)
     missing = [name for name in (PACK, UNPACK) if not hasattr(module, name)]
@@ -53,6 +68,9 @@ def sign_objects() -> None:
         return
     replace(module, PACK, _signing(sys.modules["torch"], key))
     replace(module, UNPACK, _verifying(key))
+    zero = sys.modules.get(ZERO)
+    if zero is not None:
+        replace(zero, "_broadcast_object", _broadcasting(sys.modules["torch"]))
 
 
 def _read_key(path: str) -> bytes:
@@ -95,6 +113,60 @@ def _verifying(key: bytes) -> Callable[[Callable[..., Any]], Callable[..., Any]]
         return unpack
 
     return wrap
+
+
+def _broadcasting(torch: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Send the saved object as a signed object of bytes, and load it only from bytes with a valid signature."""
+
+    def wrap(_: Callable[..., Any]) -> Callable[..., Any]:
+        def broadcast(obj: Any, src_rank: int, group: Any = None, device: Any = "cpu") -> Any:
+            dist = torch.distributed
+            sends = dist.get_rank() == src_rank
+            saved = io.BytesIO()
+            if sends:
+                torch.save(obj, saved)
+            sent = [saved.getvalue()]
+            dist.broadcast_object_list(sent, src=src_rank, group=group, device=torch.device(device))
+            # The bytes are those of a process of this job: their signature was verified.
+            return obj if sends else torch.load(io.BytesIO(sent[0]), map_location=device, weights_only=False)
+
+        return broadcast
+
+    return wrap
+
+
+def _signing_backend(path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Sign the state of torchrun's rendezvous, which torchrun unpickles, if no other host takes part."""
+
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        def create(params: Any) -> Any:
+            backend, store = original(params)
+            if params.max_nodes == 1:
+                _sign_state(backend, _read_key(path))
+            return backend, store
+
+        return create
+
+    return wrap
+
+
+def _sign_state(backend: Any, key: bytes) -> None:
+    """Append a signature to the state in `set_state`, and verify and remove it in the answers of both methods."""
+    get_state, set_state = backend.get_state, backend.set_state
+
+    def signed(state: bytes) -> bytes:
+        return state + hmac.new(key, state, "sha256").digest()
+
+    def verified(answer: Optional[Tuple[Any, ...]]) -> Optional[Tuple[Any, ...]]:
+        if answer is None:
+            return None
+        state = answer[0][:-SIGNATURE_BYTES]
+        if not hmac.compare_digest(signed(state), answer[0]):
+            raise RuntimeError(UNSIGNED)
+        return (state, *answer[1:])
+
+    backend.get_state = lambda: verified(get_state())
+    backend.set_state = lambda state, token=None: verified(set_state(signed(state), token))
 
 
 def _bytes_of(tensor: Any, count: int) -> bytes:

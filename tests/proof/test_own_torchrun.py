@@ -1,0 +1,83 @@
+"""A torchrun that the user's command starts: the state in its store is signed, since torchrun unpickles it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.distributed.elastic.rendezvous import RendezvousParameters, c10d_rendezvous_backend
+
+from remote.payload.proof.hooks.signed_objects import sign_objects
+from remote.payload.proof.injection import python_path, write_hooks
+
+PATIENCE_S = 300
+LAUNCHED = """
+import torch.distributed as dist
+dist.init_process_group("gloo")
+dist.barrier()
+print("rank", dist.get_rank(), "of", dist.get_world_size())
+dist.destroy_process_group()
+"""
+
+
+class Touch:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[Path]]:
+        return Path.touch, (self.path,)
+
+
+def backend_of(store: Path, nodes: int) -> Any:
+    parameters = RendezvousParameters("c10d", str(store), "run", nodes, nodes, store_type="file")
+    return c10d_rendezvous_backend.create_backend(parameters)[0]
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_the_state_of_torchruns_own_store_is_verified_if_one_host_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: int
+) -> None:
+    key, touched = tmp_path / "key", tmp_path / "touched"
+    key.write_bytes(bytes(32))
+    theirs = backend_of(tmp_path / "store", nodes)
+    monkeypatch.setattr(c10d_rendezvous_backend, "create_backend", c10d_rendezvous_backend.create_backend)
+    monkeypatch.setenv("HALFSTEP_KEY_FILE", str(key))
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    sign_objects()
+    ours = backend_of(tmp_path / "store", nodes)
+    assert ours.get_state() is None
+    state, token, has_set = ours.set_state(b"state")
+    assert (state, has_set) == (b"state", True)
+    assert ours.get_state()[0] == b"state"
+    forged = pickle.dumps(Touch(touched))
+    theirs.set_state(forged, token)
+    if nodes == 1:
+        for call in (ours.get_state, lambda: ours.set_state(b"next", token)):
+            with pytest.raises(RuntimeError, match="no valid signature"):
+                call()
+    else:
+        assert ours.get_state()[0] == forged
+
+
+def test_a_torchrun_that_announces_its_own_port_starts_its_processes(tmp_path: Path) -> None:
+    (tmp_path / "hooks").mkdir()
+    (tmp_path / "key").write_bytes(os.urandom(32))
+    (tmp_path / "train.py").write_text(LAUNCHED)
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("HALFSTEP_")},
+        "PYTHONPATH": python_path(write_hooks(str(tmp_path / "hooks")), {}),
+        "HALFSTEP_WATCH": str(tmp_path),
+        "HALFSTEP_KEY_FILE": str(tmp_path / "key"),
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+    argv = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
+    ended = subprocess.run(
+        argv, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (ended.returncode, ended.stdout.count("of 2")) == (0, 2), ended.stderr
