@@ -57,7 +57,7 @@ FIXERS: dict[str, FixerEntry] = {
     "local-rank": FixerEntry("code", 5),
     "port": FixerEntry("settings", 2),
     "label-padding": FixerEntry("code", 8),
-    "scaler-gate": FixerEntry("code", 10),
+    "scaler-gate": FixerEntry("code", 11),
     "loss-fp32": FixerEntry("code", 7),
     "trainable-fp32": FixerEntry("code", 18),
     "environment": FixerEntry(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from posixpath import basename, splitext
 
+from fixers.frame.findings import warning
 from fixers.frame.modules import Module
 from fixers.plans.doubts import Doubt
 from fixers.plans.programs import Program
@@ -13,6 +14,7 @@ from fixers.plans.text_facts import TextFacts
 from fixers.sources.file_roles import SCALES
 from fixers.sources.lines import LinePattern
 from fixers.sources.splice import line_of
+from remote.protocol.findings import Finding
 
 SCALES_SURELY = re.compile(
     rb"[sS]caler\b|\bAccelerator\(|TrainingArguments|deepspeed|\bFabric\(|lightning|loss_scale|scale_loss|\.scale\("
@@ -20,6 +22,8 @@ SCALES_SURELY = re.compile(
 )
 """Matches code that scales a loss, or a library that does. A name such as `Trainer` may be a class of the project."""
 BACKWARD = re.compile(rb"^[^#\n]*\.backward\([ ]*\)", re.MULTILINE)
+SCALE = "scale the loss with torch.amp.GradScaler, then run the fixers again"
+UNSCALED = "bfloat16 is not replaced: this loop keeps float32 master weights of its own and does not scale the loss"
 MEGATRON = "megatron.core"
 TRAINS_WITH_MEGATRON = re.compile(rb"\bget_megatron_optimizer\b|\bget_forward_backward_func\b")
 """Matches the optimizer of Megatron-core, which unscales gradients, and its schedules, which compute them."""
@@ -42,12 +46,17 @@ def of_code(program: Program, facts: TextFacts) -> Iterator[Doubt]:
             where = f"{module.path}:{module.float16_error_line}"
             yield Doubt(f"{where} raises an error for float16", where)
     if not any(module.scales for module in program.modules) or _has_only_own_trainers(program, facts):
-        yield Doubt("nothing in it scales the loss", program.entry)
+        yield Doubt("nothing in it scales the loss", program.entry, hint=SCALE)
     for path in (each.path for each in program.modules):
         if line := facts.of(path, _line_of_fused_backward):
             where = f"{path}:{line}"
             yield Doubt(f"{where} creates an optimizer that updates weights in the backward pass, unscaled", where)
     yield from _of_megatron(program, facts)
+
+
+def report_unscaled(path: str) -> Finding:
+    """Return the warning about a loop whose float16 gradients would underflow."""
+    return warning("bf16-to-fp16", UNSCALED, path, SCALE)
 
 
 def _line_of_fused_backward(text: bytes) -> int:

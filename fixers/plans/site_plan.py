@@ -18,6 +18,7 @@ from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.frame.target_of import target_of
 from fixers.plans.chosen_fixers import chosen_names
+from fixers.plans.code_doubts import report_unscaled
 from fixers.plans.dependent_edits import plan_dependent
 from fixers.plans.documented_commands import CHECK, documents_with_bfloat16, report_documents
 from fixers.plans.file_facts import FileFacts, read_files
@@ -38,17 +39,16 @@ from fixers.plans.shared_casts import with_scripts
 from fixers.plans.uncalled import NOT_CALLED, find_uncalled
 from fixers.plans.untaken_branches import UNTAKEN, find_untaken, may_be_untaken
 from fixers.plans.unused_defaults import find_unused_defaults
+from fixers.plans.withheld_findings import without_planned_half
 from fixers.plans.without_gc import without_gc
 from fixers.registry import setup_fixers, source_fixers
 from fixers.sources.option_defaults import UNUSED_DEFAULT
 from fixers.sources.python import TREES
 from fixers.sources.readers.consumers import Consumers
 from remote.protocol.dataclass import dataclass
-from remote.protocol.findings import Finding
 
 NEED_SCALE = {"bf16-to-fp16", "trainable-fp32", "scaler-gate", "mixed-precision-config", "launch-flags"}
 """Fixers that are not applied to a loop without a loss scale, because its float16 gradients would underflow."""
-UNSCALED = "bfloat16 is not replaced: this loop keeps float32 master weights of its own and does not scale the loss"
 OF_PRECISION = {
     *("bf16-probe", "bf16-to-fp16", "mixed-precision-config", "launch-flags", "attention-to-sdpa", "scaler-gate"),
     *("loss-fp32", "trainable-fp32"),
@@ -104,7 +104,7 @@ def _offered(
         return _plan_sources(site.tree, files, sources, _with_consumers(target, consumers))
 
     plan, consumers = plan_dependent(target.code_facts.consumers, plan_with)
-    return plan.plus(Plan(tuple(map(_unscaled, loops)))), _with_consumers(target, consumers)
+    return plan.plus(Plan(tuple(map(report_unscaled, loops)))), _with_consumers(target, consumers)
 
 
 def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Sequence[Module], plan: Plan) -> Plan:
@@ -164,7 +164,8 @@ def _with_proof(
     for change in plan.changes:
         without = proof.withholds(_path(change), OF_PRECISION) if change in named.changes else set()
         kept += _without(site, change, without, [each for each in fixers if each.name not in without], target)
-    findings = tuple(each for each in plan.findings if each not in proof.repeated)
+    found = (each for each in plan.findings if each not in proof.repeated)
+    findings = without_planned_half(found, proof.withheld, site.tree, fixers, target)
     return Plan(findings + proof.findings, tuple(kept), plan.skipped + proof.skipped)
 
 
@@ -235,11 +236,6 @@ def _fixers_of(change: FileChange | HostChange) -> set[str]:
 
 def _with_consumers(target: Target, consumers: Consumers) -> Target:
     return replace(target, code_facts=replace(target.code_facts, consumers=consumers))
-
-
-def _unscaled(path: str) -> Finding:
-    hint = "scale the loss with torch.amp.GradScaler, then run the fixers again"
-    return warning("bf16-to-fp16", UNSCALED, path, hint)
 
 
 def full_target(site: Site, files: Sequence[FileFacts]) -> Target:

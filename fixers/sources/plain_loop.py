@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from fixers.sources.expressions import tail_of, written
+from fixers.sources.passed_names import binding_scope, means_variable
 from fixers.sources.python import PythonSource
 from fixers.sources.training_setup import block_of, consumers_of, function_of
 from remote.protocol.dataclass import dataclass
@@ -119,10 +120,10 @@ def _refers_to(source: PythonSource, call: ast.Call, made: ast.Assign) -> bool:
     function = function_of(source, call)
     if function is function_of(source, made):
         return made.lineno < call.lineno
-    scope = source.names.scopes[call]
-    while scope.parent is not None and target.id not in scope.bindings:
-        scope = scope.parent
-    return scope is source.names.scopes[made]
+    home, scope = source.names.scopes[made], source.names.scopes[call]
+    if source.names.parent(made) is not home.node:
+        return binding_scope(scope, target.id) is home
+    return means_variable(source, target.id, scope, home)
 
 
 def _class_of(source: PythonSource, node: ast.AST) -> ast.AST | None:

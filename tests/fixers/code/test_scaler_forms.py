@@ -91,6 +91,48 @@ def test_statements_that_share_a_line_stay_on_it(loop, after):
     assert outcome(scaler_gate, MADE + HALF + loop) == (made() + HALF + after, [])
 
 
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [
+        ("def f(m=m, o=o):\n", "f()\n"),
+        ("def f(*, m, o=o):\n", "f(m=n)\n"),
+        ("def f(o=o):\n", "if x:\n    f(o)\n"),
+        ("def f(b, o):\n", "f(b, o)\nf(b, o=o)\n"),
+        ("@torch.enable_grad()\ndef f(o):\n", "def g(o=o):\n    f(o)\ng()\n"),
+        ("def f(o, n):\n    f(o, n - 1)\n", "f(o, 2)\n"),
+    ],
+)
+def test_the_optimizer_may_be_an_argument_of_the_function_with_the_loop(opening, closing):
+    def written(made, loop):
+        return made + HALF + opening + "".join(f"    {line}\n" for line in loop.splitlines()) + closing
+
+    assert outcome(scaler_gate, written(MADE, LOOP)) == (written(made(), SCALED), [])
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [
+        ("def f(o=None):\n", "f()\n"),
+        ("def f(o=o):\n", "f(q)\n"),
+        ("def f(o):\n", "f(*b)\n"),
+        ("def f(o):\n", "map(f, b)\n"),
+        ("def f(o, x=1):\n", "f(o)\nf(x=o, o=q)\n"),
+        ("@main\ndef f(o=o):\n", "f()\n"),
+        ("class T:\n  def f(self, o=o):\n", "T().f()\n"),
+        ("def f(q, o=o):\n    o, _ = q\n", "f(q)\n"),
+    ],
+)
+def test_a_function_that_may_receive_another_optimizer_is_reported_and_left(opening, closing):
+    code = MADE + HALF + opening + "".join(f"    {line}\n" for line in LOOP.splitlines()) + closing
+    assert outcome(scaler_gate, code) == (code, [(2, TOLD)])
+
+
+def test_a_function_that_another_file_may_import_does_not_use_a_scaler_of_the_main_block():
+    indented = "".join(f"    {line}\n" for line in (MADE + "f(o)\n").splitlines())
+    code = HALF + "def f(o):\n    l.backward()\n    o.step()\nif __name__ == '__main__':\n" + indented
+    assert outcome(scaler_gate, code) == (code, [(1, TOLD)])
+
+
 S = "s = torch.optim.lr_scheduler.StepLR(o, 10)\n"
 STEPPED = "scaler.scale(l).backward()\nscaler.step(o)\nscale_before = scaler.get_scale()\nscaler.update()\n"
 GUARDED = STEPPED + "if scaler.get_scale() >= scale_before:\n    s.step()\n"

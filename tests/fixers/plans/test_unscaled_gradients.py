@@ -9,6 +9,7 @@ import pytest
 from fixers.frame.change import FileChange, Plan
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
+from fixers.plans.site_plan import plan_fixes
 from tests.fixers.casebook import TITAN_RTX
 from tests.fixers.offers import plan_offers
 
@@ -101,3 +102,53 @@ def test_autocast_that_is_passed_to_a_loop_with_a_scaler_is_not_reported(tmp_pat
     scaled = PASSED.format(backward="scaler.scale(loss).backward()")
     plan = _plan(tmp_path, train__py=scaled.replace("args = ", "scaler = torch.cuda.amp.GradScaler()\nargs = "))
     assert not [each for each in plan.findings if "without a loss scaler" in each.message]
+
+
+BY_PARAMETER = """import torch
+
+model = torch.nn.Linear(4, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def train(model, optimizer{default}):
+    with torch.cuda.amp.autocast(enabled=True, dtype={dtype}):
+        loss = model(torch.randn(8, 4).cuda()).square().mean()
+    loss.backward()
+    optimizer.step()
+
+
+{call}
+"""
+
+
+def _planned(root: Path, dtype: str, default: str, call: str) -> Plan:
+    (root / "train.py").write_text(BY_PARAMETER.format(dtype=dtype, default=default, call=call))
+    return plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX))
+
+
+@pytest.mark.parametrize(
+    ("default", "call"), [("=optimizer", "train(model)"), ("", "for epoch in range(2):\n    train(model, optimizer)")]
+)
+def test_a_loop_whose_optimizer_is_a_parameter_becomes_float16_with_a_scaler(
+    tmp_path: Path, default: str, call: str
+) -> None:
+    plan = _planned(tmp_path, "torch.bfloat16", default, call)
+    (change,) = (each for each in plan.changes if isinstance(each, FileChange))
+    assert plan.findings == ()
+    assert b"scaler.step(optimizer)" in change.after and b"dtype=torch.float16" in change.after
+
+
+@pytest.mark.parametrize(("default", "call"), [("=None", "train(model, other())"), ("", "run(train, model)")])
+def test_a_program_that_stays_in_bfloat16_gets_no_warning_about_float16(
+    tmp_path: Path, default: str, call: str
+) -> None:
+    plan = _planned(tmp_path, "torch.bfloat16", default, call)
+    assert plan.changes == ()
+    (left,) = plan.findings
+    assert "stays in bfloat16" in left.message and left.hint.startswith("scale the loss with torch.amp.GradScaler")
+
+
+def test_autocast_that_the_file_itself_runs_in_float16_is_still_reported(tmp_path: Path) -> None:
+    plan = _planned(tmp_path, "torch.float16", "", "model.to(torch.bfloat16)\nrun(train, model)")
+    assert plan.changes == ()
+    assert [each.where for each in plan.findings if "without a loss scaler" in each.message] == ["train.py:8"]
