@@ -13,6 +13,7 @@ from pipeline.config.shipped import shipped_configs
 from remote.errors import BadUsage
 from remote.link.address import HOST, LOCAL
 from remote.link.ssh.aliases import is_alias, list_aliases
+from remote.project.paths import expanded
 from remote.project.records_folder import RECORDS_FOLDER, require_own_records
 from remote.protocol.dataclass import dataclass
 from remote.protocol.shell import shell_command
@@ -97,7 +98,7 @@ def is_shipped_host(path: Path) -> bool:
 def _file_of(name: str, cwd: Path, folders: Iterable[Path]) -> Path | None:
     """Return the path if `name` is a path, else the first file with this name, or None."""
     if is_path(name):
-        return cwd / Path(name).expanduser()
+        return cwd / expanded(name)
     choices = (folder / f"{name}{suffix}" for folder in folders for suffix in SUFFIXES)
     return next((path for path in choices if path.is_file()), None)
 
@@ -136,7 +137,7 @@ def find_project(cwd: Path) -> Path:
     configs/, else `cwd`. The home folder and its parents are never a project. Raises BadUsage if another user can write
     to the root.
     """
-    home = Path("~").expanduser() if "HOME" in os.environ else Path()
+    home = expanded("~") if "HOME" in os.environ else Path()
     folders = [folder for folder in (cwd, *cwd.parents) if not home.is_relative_to(folder)]
     for mark in (RECORDS_FOLDER, "configs"):
         for folder in folders:

@@ -70,7 +70,7 @@ def _sign_collectives(path: str) -> None:
     replace(module, UNPACK, _verifying(key))
     zero = sys.modules.get(ZERO)
     if zero is not None:
-        replace(zero, "_broadcast_object", _broadcasting(sys.modules["torch"]))
+        replace(zero, "_broadcast_object", _broadcasting(sys.modules["torch"], key))
 
 
 def _read_key(path: str) -> bytes:
@@ -85,15 +85,27 @@ def _read_key(path: str) -> bytes:
     return key
 
 
+def _signed(data: bytes, key: bytes) -> bytes:
+    return data + hmac.new(key, data, "sha256").digest()
+
+
+def _verified(received: bytes, key: bytes) -> bytes:
+    """Return the data before the signature. Raises RuntimeError for an invalid signature."""
+    data = received[:-SIGNATURE_BYTES]
+    if not hmac.compare_digest(_signed(data, key), received):
+        raise RuntimeError(UNSIGNED)
+    return data
+
+
 def _signing(torch: Any, key: bytes) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Append a signature to the bytes of each object, and count it in their number."""
 
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         def pack(*args: Any, **kwargs: Any) -> Tuple[Any, Any]:
             packed, size = original(*args, **kwargs)
-            signature = hmac.new(key, _bytes_of(packed, packed.numel()), "sha256").digest()
-            appended = torch.frombuffer(bytearray(signature), dtype=torch.uint8).to(packed.device)
-            return torch.cat((packed, appended)), size + SIGNATURE_BYTES
+            data = bytearray(_signed(_bytes_of(packed, packed.numel()), key))
+            # Object collectives resize the tensor, for which torch must own its memory.
+            return torch.frombuffer(data, dtype=torch.uint8).clone().to(packed.device), size + SIGNATURE_BYTES
 
         return pack
 
@@ -103,11 +115,7 @@ def _signing(torch: Any, key: bytes) -> Callable[[Callable[..., Any]], Callable[
 def _verifying(key: bytes) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         def unpack(tensor: Any, tensor_size: Any, *args: Any, **kwargs: Any) -> Any:
-            count = int(tensor_size) - SIGNATURE_BYTES
-            received = _bytes_of(tensor, max(0, int(tensor_size)))
-            signature = hmac.new(key, received[: max(0, count)], "sha256").digest()
-            if count < 0 or not hmac.compare_digest(signature, received[count:]):
-                raise RuntimeError(UNSIGNED)
+            count = len(_verified(_bytes_of(tensor, max(0, int(tensor_size))), key))
             return original(tensor[:count], count, *args, **kwargs)
 
         return unpack
@@ -115,8 +123,8 @@ def _verifying(key: bytes) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     return wrap
 
 
-def _broadcasting(torch: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Send the saved object as a signed object of bytes, and load it only from bytes with a valid signature."""
+def _broadcasting(torch: Any, key: bytes) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Append a signature to the bytes of the saved object, and load only bytes with a valid signature."""
 
     def wrap(_: Callable[..., Any]) -> Callable[..., Any]:
         def broadcast(obj: Any, src_rank: int, group: Any = None, device: Any = "cpu") -> Any:
@@ -125,10 +133,17 @@ def _broadcasting(torch: Any) -> Callable[[Callable[..., Any]], Callable[..., An
             saved = io.BytesIO()
             if sends:
                 torch.save(obj, saved)
-            sent = [saved.getvalue()]
-            dist.broadcast_object_list(sent, src=src_rank, group=group, device=torch.device(device))
-            # The bytes are those of a process of this job: their signature was verified.
-            return obj if sends else torch.load(io.BytesIO(sent[0]), map_location=device, weights_only=False)
+            data = _signed(saved.getvalue(), key)
+            size = torch.tensor([len(data)], device=device)
+            dist.broadcast(size, src=src_rank, group=group)
+            sent = torch.empty(int(size), dtype=torch.uint8, device=device)
+            if sends:
+                sent.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+            dist.broadcast(sent, src=src_rank, group=group)
+            if sends:
+                return obj
+            received = io.BytesIO(_verified(_bytes_of(sent, int(size)), key))
+            return torch.load(received, map_location=device, weights_only=False)
 
         return broadcast
 
@@ -154,19 +169,11 @@ def _sign_state(backend: Any, key: bytes) -> None:
     """Append a signature to the state in `set_state`, and verify and remove it in the answers of both methods."""
     get_state, set_state = backend.get_state, backend.set_state
 
-    def signed(state: bytes) -> bytes:
-        return state + hmac.new(key, state, "sha256").digest()
-
     def verified(answer: Optional[Tuple[Any, ...]]) -> Optional[Tuple[Any, ...]]:
-        if answer is None:
-            return None
-        state = answer[0][:-SIGNATURE_BYTES]
-        if not hmac.compare_digest(signed(state), answer[0]):
-            raise RuntimeError(UNSIGNED)
-        return (state, *answer[1:])
+        return None if answer is None else (_verified(answer[0], key), *answer[1:])
 
     backend.get_state = lambda: verified(get_state())
-    backend.set_state = lambda state, token=None: verified(set_state(signed(state), token))
+    backend.set_state = lambda state, token=None: verified(set_state(_signed(state, key), token))
 
 
 def _bytes_of(tensor: Any, count: int) -> bytes:
