@@ -10,7 +10,7 @@ from remote.payload.checkpoints.adapter import adapter_saved_since
 from remote.payload.checkpoints.published import newest_verified
 from remote.payload.files.records import read_record
 from remote.payload.jobs.exit_recorder import read_exit
-from remote.payload.jobs.verdict import Evidence, judge_end, launcher_got_sigterm
+from remote.payload.jobs.verdict import Evidence, has_failed_rank, judge_end, launcher_got_sigterm
 from remote.protocol.jobs import JobSpec, Progress, Started
 from remote.protocol.layout import JobLayout, RunLayout
 
@@ -38,13 +38,14 @@ def gather_evidence(
     with contextlib.suppress(OSError, ValueError):
         checkpoint = newest_verified(run.root, trust_stat=True)
     started = read_record(job.supervisor, Started)
-    # On several nodes, a SIGTERM in the output proves nothing: if one node fails, srun ends the other nodes with
-    # SIGTERM.
+    # On several nodes, a SIGTERM in the output and the highest exit status prove nothing: if one node fails, srun ends
+    # the other nodes with SIGTERM.
     on_nodes = ("{payload}", "nodes") in zip(spec.argv, spec.argv[1:])
+    output = _read_tail(job.output)
     return Evidence(
         status=status,
         stop_requested=os.path.exists(job.stop),
-        sigterm_received=sigterm_received or (not on_nodes and launcher_got_sigterm(_read_tail(job.output))),
+        sigterm_received=sigterm_received or (not on_nodes and launcher_got_sigterm(output)),
         at_time_limit=at_time_limit,
         oom_kills=oom_kills,
         checkpoint=checkpoint.name if checkpoint is not None else "",
@@ -53,6 +54,7 @@ def gather_evidence(
         adapter=adapter_saved_since(run, started.started_unix - CLOCK_TOLERANCE_S if started is not None else 0.0),
         unkillable=unkillable,
         disk_full=_is_full(run.root),
+        rank_failed=on_nodes and has_failed_rank(output),
     )
 
 

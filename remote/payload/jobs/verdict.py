@@ -19,7 +19,8 @@ class Evidence:
     `stop_requested`: the operation `job.stop` was called. `sigterm_received`: the supervisor or the launcher received a
     SIGTERM. `at_time_limit`: Slurm signalled that the time limit is near. `checkpoint`: the name of the newest verified
     checkpoint. `adapter`: this job saved an adapter. `unkillable`: the number of processes that survived SIGKILL.
-    `disk_full`: the file system of the run had no space left when the job had ended.
+    `disk_full`: the file system of the run had no space left when the job had ended. `rank_failed`: on several nodes,
+    torchrun reported the end of a rank by an error or by another signal than SIGTERM.
     """
 
     status: Optional[int]
@@ -33,12 +34,22 @@ class Evidence:
     adapter: bool = False
     unkillable: int = 0
     disk_full: bool = False
+    rank_failed: bool = False
 
 
 DISK_FULL = "; the file system of the run is full, so that the output may end before the error"
 
 # torch/distributed/elastic/multiprocessing/api.py: torchrun reports a SIGTERM with this line and exit status 1.
 LAUNCHER_SIGTERM = re.compile(rb"SignalException: Process \d+ got signal: 15\b")
+
+
+# The report of torchrun's ChildFailedError. A rank that SIGTERM ends has the status -15, 143, or the trainer's own.
+RANK_FAILED = re.compile(rb"exitcode +: (?!(?:-15|0|%d|%d) )-?\d+ \(pid: " % (ExitCode.PREEMPTED, 128 + signal.SIGTERM))
+
+
+def has_failed_rank(output_tail: bytes) -> bool:
+    """Return True if the end of the output contains torchrun's report of a rank that no SIGTERM ended."""
+    return RANK_FAILED.search(output_tail) is not None
 
 
 def launcher_got_sigterm(output_tail: bytes) -> bool:
@@ -56,7 +67,8 @@ def judge_end(seen: Evidence, now: float) -> JobResult:
         return JobResult(
             exit_code, number, stopped=True, reason="stopped on request" + _leftovers(seen), ended_unix=now
         )
-    if seen.sigterm_received or exit_code in (ExitCode.PREEMPTED, 128 + signal.SIGTERM):
+    ended_by_sigterm = exit_code in (ExitCode.PREEMPTED, 128 + signal.SIGTERM) and not seen.rank_failed
+    if seen.sigterm_received or ended_by_sigterm:
         has_checkpoint = bool(seen.checkpoint)
         outcome = f"{seen.checkpoint} is kept" if has_checkpoint else "before a checkpoint was complete"
         # A trainer may exit with 0 after SIGTERM. Without a checkpoint, only the signal shows that work is missing.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from remote.payload.jobs.oom import parse_cgroup
-from remote.payload.jobs.verdict import Evidence, judge_end
+from remote.payload.jobs.verdict import Evidence, has_failed_rank, judge_end
 from remote.protocol.jobs import JobResult, JobState, Progress, judge_state
 from tests.lab.processes import alive
 from tests.lab.wait import until
@@ -147,3 +147,26 @@ def test_no_temporary_file_is_left_in_a_finished_run(bench: Bench):
     until(lambda: bench.survey().result, "the end")
     names = [path.name for path in Path(bench.layout.root).rglob("*")]
     assert not [name for name in names if name.startswith((".hs-part-", "launch-"))]
+
+
+@pytest.mark.parametrize("status", [42, 143])
+@pytest.mark.parametrize(
+    ("code", "failed"), [(-9, True), (1, True), (-11, True), (-15, False), (42, False), (143, False)]
+)
+def test_a_node_that_srun_ends_after_a_rank_of_another_failed_does_not_make_the_job_preempted(
+    status: int, code: int, failed: bool
+):
+    output = f"Root Cause (first observed failure):\n  rank      : 1\n  exitcode  : {code} (pid: 11)".encode()
+    assert has_failed_rank(output) is failed
+    result = judge_end(Evidence(exited(status), checkpoint="checkpoint-2", rank_failed=failed), 0.0)
+    assert (result.preempted, result.exit) == (not failed, status)
+    stopped = judge_end(
+        Evidence(exited(status), sigterm_received=True, checkpoint="checkpoint-2", rank_failed=failed), 0.0
+    )
+    assert stopped.preempted
+
+
+def test_torchrun_reports_a_killed_rank_in_the_form_that_is_searched_for():
+    errors = pytest.importorskip("torch.distributed.elastic.multiprocessing.errors")
+    failure = errors.ProcessFailure(local_rank=0, pid=11, exitcode=-9, error_file="")
+    assert has_failed_rank(str(errors.ChildFailedError("train.py", {0: failure})).encode())
