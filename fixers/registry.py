@@ -46,7 +46,7 @@ class FixerEntry:
 
 
 FIXERS: dict[str, FixerEntry] = {
-    "trainer-arguments": FixerEntry("code", 9),
+    "trainer-arguments": FixerEntry("code", 10),
     "trainer-resume": FixerEntry("code", 1),
     "bf16-probe": FixerEntry("code", 4),
     "bf16-to-fp16": FixerEntry("code", 31),

@@ -78,6 +78,7 @@ def matches(path: str) -> bool:
 IMPORTS = re.compile(rb"(?:from|import)[ \t]+(?:transformers|trl)\b")
 ARGUMENT_CLASS = re.compile(r"(?:transformers|trl)\.(?:\w+\.)*\w*(?:TrainingArguments|Config)$")
 TRAINER_CLASS = re.compile(r"(?:transformers|trl)\.(?:\w+\.)*\w*Trainer$")
+QUANTISING = ("load_in_4bit", "load_in_8bit")
 LOADERS = ("from_pretrained", "from_config")
 WHY = "renamed in transformers"
 
@@ -179,7 +180,31 @@ def _remove(draft: Draft, call: ast.Call, keyword: ast.keyword, change: Removed)
 def _judge_load(draft: Draft, call: ast.Call, function: ast.Attribute, target: Target) -> None:
     if not (draft.source.names.meaning(function.value) or "").startswith("transformers."):
         return
-    for keyword in call.keywords:
-        if keyword.arg in ("load_in_4bit", "load_in_8bit") and target.at_least(*V5):
-            hint = f"quantization_config=BitsAndBytesConfig({keyword.arg}=True)"
-            draft.warn(keyword, f"transformers 5 removed {keyword.arg}", hint=hint)
+    if not target.at_least(*V5):
+        return
+    given = [each for each in call.keywords if each.arg in QUANTISING]
+    others = any(each.arg == "quantization_config" for each in call.keywords)
+    hint = "remove it: quantization_config is also given" if others else _bits_hint(draft, given)
+    for keyword in given:
+        draft.warn(keyword, f"transformers 5 removed {keyword.arg}", hint=hint)
+
+
+def _bits_hint(draft: Draft, given: list[ast.keyword]) -> str:
+    """Return the hint that keeps the values of these options.
+
+    A BitsAndBytesConfig in which both options are False is no replacement: transformers then loads in 4 bits.
+    """
+    on = [each for each in given if not (isinstance(each.value, ast.Constant) and not each.value.value)]
+    if not on:
+        return "remove it: the model is not quantised"
+    values = [(each, "True" if constant_of(each.value) is True else _text(draft, each.value)) for each in on]
+    config = f"BitsAndBytesConfig({', '.join(f'{each.arg}={value}' for each, value in values)})"
+    if any(value == "True" for _, value in values):
+        return f"quantization_config={config}"
+    return f"quantization_config={config} if {' or '.join(value for _, value in values)} else None"
+
+
+def _text(draft: Draft, value: ast.expr) -> str:
+    """Return the expression on one line, in parentheses if `or` could divide it."""
+    text = " ".join(draft.source.segment(value).split())
+    return f"({text})" if isinstance(value, (ast.IfExp, ast.Lambda, ast.NamedExpr)) else text

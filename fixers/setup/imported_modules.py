@@ -25,12 +25,16 @@ WITH_TORCH = frozenset(
 )
 """The modules that an installation of torch alone provides."""
 PACKAGES = {
-    "Bio": "biopython", "Levenshtein": "levenshtein", "PIL": "pillow", "attr": "attrs", "bs4": "beautifulsoup4",
-    "cv2": "opencv-python", "dateutil": "python-dateutil", "dotenv": "python-dotenv", "faiss": "faiss-cpu",
-    "flash_attn": "flash-attn", "git": "gitpython", "google": "protobuf", "huggingface_hub": "huggingface-hub",
-    "lightning_fabric": "lightning", "mpl_toolkits": "matplotlib", "omegaconf": "omegaconf",
+    "Bio": "biopython", "Crypto": "pycryptodome", "Levenshtein": "levenshtein", "OpenSSL": "pyOpenSSL",
+    "PIL": "pillow", "attr": "attrs", "bs4": "beautifulsoup4", "cv2": "opencv-python", "dateutil": "python-dateutil",
+    "docx": "python-docx", "dotenv": "python-dotenv", "faiss": "faiss-cpu", "fitz": "pymupdf",
+    "flash_attn": "flash-attn", "git": "gitpython", "google": "protobuf", "hydra": "hydra-core",
+    "huggingface_hub": "huggingface-hub", "lightning_fabric": "lightning", "mpl_toolkits": "matplotlib",
+    "nemo": "nemo_toolkit", "omegaconf": "omegaconf", "parselmouth": "praat-parselmouth",
+    "pkg_resources": "setuptools<81", "pyannote": "pyannote.audio", "pynvml": "nvidia-ml-py",
     "pytorch_lightning": "pytorch-lightning", "skimage": "scikit-image", "sklearn": "scikit-learn",
-    "speech_recognition": "SpeechRecognition", "whisper": "openai-whisper", "yaml": "pyyaml",
+    "slugify": "python-slugify", "speech_recognition": "SpeechRecognition", "umap": "umap-learn",
+    "whisper": "openai-whisper", "yaml": "pyyaml", "zmq": "pyzmq",
 }  # fmt: skip
 """The names of packages that differ from the names of their modules."""
 TRACKERS = ("tensorboard", "wandb", "mlflow")

@@ -17,13 +17,16 @@ GROUPS_SHOWN = 5
 Rows = tuple[tuple[str, str], ...]
 
 
-def summarise(plan: Plan, *, done: bool) -> Rows:
-    """Return the rows of the summary as (label, text). Rows without text are omitted."""
+def summarise(plan: Plan, *, done: bool, whole: bool = False) -> Rows:
+    """Return the rows of the summary as (label, text). Rows without text are omitted.
+
+    `whole`: every warning is listed above the summary.
+    """
     warnings = [finding for finding in plan.findings if finding.severity is Severity.WARNING]
     rows = (
         ("changed" if done else "to change", _changes(plan)),
         ("left alone", _left(plan.skipped)),
-        ("to decide", f"{count(len(warnings), 'warning')}, listed above" if warnings else ""),
+        ("to decide", _decisions(warnings, whole=whole)),
     )
     return tuple((label, text) for label, text in rows if text)
 
@@ -41,20 +44,37 @@ def group_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """
     given = list(findings)
     errors = [finding for finding in given if finding.severity is Severity.ERROR]
-    groups: dict[Finding, list[str]] = {}
-    for finding in given:
-        if finding.severity is Severity.WARNING:
-            groups.setdefault(replace(finding, where=""), []).append(finding.where)
-    merged = sorted(groups.items(), key=lambda group: -len(group[1]))
+    merged = _merged(given)
     shown = [replace(finding, where=_places(places)) for finding, places in merged[:GROUPS_SHOWN]]
     return (*errors, *shown, *_rest(merged[GROUPS_SHOWN:]))
 
 
+def _merged(findings: Iterable[Finding]) -> list[tuple[Finding, list[str]]]:
+    """Return each different warning with its places, the most frequent first."""
+    groups: dict[Finding, list[str]] = {}
+    for finding in findings:
+        if finding.severity is Severity.WARNING:
+            groups.setdefault(replace(finding, where=""), []).append(finding.where)
+    return sorted(groups.items(), key=lambda group: -len(group[1]))
+
+
 def _rest(groups: Sequence[tuple[Finding, list[str]]]) -> Iterator[Finding]:
     if groups:
-        total = sum(len(places) for _, places in groups)
-        message = f"{count(total, 'more warning')} of {count(len(groups), 'other kind')}"
+        checks: Counter[str] = Counter()
+        for finding, places in groups:
+            checks[finding.check] += len(places)
+        message = f"{count(checks.total(), 'more warning')}, not listed here ({_ranked(checks)})"
         yield Finding.warning("fix", message, hint="pipeline fix --diff -v")
+
+
+def _decisions(warnings: Sequence[Finding], *, whole: bool) -> str:
+    """Return the number of warnings, and how many of them are listed."""
+    if not warnings:
+        return ""
+    hidden = 0 if whole else sum(len(places) for _, places in _merged(warnings)[GROUPS_SHOWN:])
+    if not hidden:
+        return f"{count(len(warnings), 'warning')}, listed above"
+    return f"{count(len(warnings), 'warning')}, {len(warnings) - hidden} of them listed above"
 
 
 def _places(places: Sequence[str]) -> str:

@@ -83,7 +83,7 @@ def _checked(outcome: Outcome, plan: Plan) -> Outcome:
 
 def _summarise(screen: Screen, plan: Plan, *, verbose: bool, done: bool) -> None:
     """Print the changes, the places that were not changed (with the reasons), and the decisions for the user."""
-    screen.labelled(summarise(plan, done=done), LABEL_WIDTH)
+    screen.labelled(summarise(plan, done=done, whole=verbose), LABEL_WIDTH)
     if verbose:
         screen.labelled(list_left(plan.skipped), LEFT_WIDTH)
     elif plan.skipped:

@@ -66,6 +66,7 @@ def test_the_script_is_found_in_commands_that_use_the_host_s_interpreter(command
 def test_modules_are_named_as_pip_names_them():
     assert lacking_with_only_torch(("torch", "numpy", "sympy", "cv2")) == ("numpy", "cv2")
     assert packages_of(("numpy", "cv2")) == ("numpy", "opencv-python")
+    assert packages_of(("pkg_resources", "hydra", "umap")) == ("setuptools<81", "hydra-core", "umap-learn")
 
 
 @pytest.mark.parametrize(

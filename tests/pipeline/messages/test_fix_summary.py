@@ -50,7 +50,7 @@ def test_the_kinds_that_do_not_fit_are_counted() -> None:
     kinds = tuple(Finding.warning("x", f"kind {number}", "a.py:1") for number in range(GROUPS_SHOWN + 3))
     *shown, rest = group_findings((*kinds, kinds[-1]))
     assert [one.message for one in shown] == [kinds[-1].message, *(f"kind {n}" for n in range(GROUPS_SHOWN - 1))]
-    assert rest.message == "3 more warnings of 3 other kinds"
+    assert rest.message == "3 more warnings, not listed here (x: 3)"
 
 
 def test_every_place_is_listed_under_its_reason() -> None:
@@ -59,3 +59,18 @@ def test_every_place_is_listed_under_its_reason() -> None:
         ("tests", "tests/c.py"),
         ("weights that are saved", "b.py:3"),
     )
+
+
+def test_the_summary_counts_the_warnings_that_are_not_listed() -> None:
+    kinds = tuple(Finding.warning("x", f"kind {number}", "a.py:1") for number in range(GROUPS_SHOWN + 3))
+    plan = Plan((*kinds, kinds[-1]))
+    total = GROUPS_SHOWN + 4
+    assert summarise(plan, done=True)[-1] == ("to decide", f"{total} warnings, {total - 3} of them listed above")
+    assert summarise(plan, done=True, whole=True)[-1] == ("to decide", f"{total} warnings, listed above")
+
+
+def test_warnings_that_are_not_listed_are_counted_by_check() -> None:
+    others = (Finding.warning("y", f"other {number}", "b.py:1") for number in range(2))
+    kinds = (Finding.warning("x", f"kind {number}", "a.py:1") for number in range(GROUPS_SHOWN + 1))
+    *_, rest = group_findings((*kinds, *others))
+    assert (rest.message, rest.hint) == ("3 more warnings, not listed here (y: 2, x: 1)", "pipeline fix --diff -v")
