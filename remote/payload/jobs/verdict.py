@@ -67,8 +67,7 @@ def judge_end(seen: Evidence, now: float) -> JobResult:
         return JobResult(
             exit_code, number, stopped=True, reason="stopped on request" + _leftovers(seen), ended_unix=now
         )
-    ended_by_sigterm = exit_code in (ExitCode.PREEMPTED, 128 + signal.SIGTERM) and not seen.rank_failed
-    if seen.sigterm_received or ended_by_sigterm:
+    if _ended_by_sigterm(seen, exit_code):
         has_checkpoint = bool(seen.checkpoint)
         outcome = f"{seen.checkpoint} is kept" if has_checkpoint else "before a checkpoint was complete"
         # A trainer may exit with 0 after SIGTERM. Without a checkpoint, only the signal shows that work is missing.
@@ -82,6 +81,11 @@ def judge_end(seen: Evidence, now: float) -> JobResult:
         return JobResult(exit_code, number, oom_killed=True, reason=outcome, ended_unix=now)
     reason = _reason(seen, exit_code, number) + (DISK_FULL if seen.disk_full else "") + _leftovers(seen)
     return JobResult(exit_code, number, disk_full=seen.disk_full, reason=reason, ended_unix=now)
+
+
+def _ended_by_sigterm(seen: Evidence, exit_code: int) -> bool:
+    reports_sigterm = exit_code in (ExitCode.PREEMPTED, 128 + signal.SIGTERM)
+    return seen.sigterm_received or (reports_sigterm and not seen.rank_failed)
 
 
 def _exit_code_and_signal(seen: Evidence) -> Tuple[int, int]:

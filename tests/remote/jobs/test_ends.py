@@ -167,6 +167,7 @@ def test_a_node_that_srun_ends_after_a_rank_of_another_failed_does_not_make_the_
 
 
 def test_torchrun_reports_a_killed_rank_in_the_form_that_is_searched_for():
-    errors = pytest.importorskip("torch.distributed.elastic.multiprocessing.errors")
+    from torch.distributed.elastic.multiprocessing import errors
+
     failure = errors.ProcessFailure(local_rank=0, pid=11, exitcode=-9, error_file="")
     assert has_failed_rank(str(errors.ChildFailedError("train.py", {0: failure})).encode())
