@@ -25,6 +25,7 @@ from remote.protocol.text import one_line
 
 NO_QUESTION = "keyboard-interactive (the server asked no question)"
 NO_PASSWORD = "password (none was typed; without a terminal, none is asked for)"
+OTHER_METHODS = (NO_QUESTION, NO_PASSWORD, "password")
 MAX_QUESTION = 100
 MAX_QUESTIONS = 10
 PLAIN_PATH = re.compile(r"[\w./~-]+", re.ASCII)
@@ -254,14 +255,17 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         key = ["-i", own] if (own := self._own_key()) else []
         port = [] if hop.port == 22 else ["-p", str(hop.port)]
         copy_key = command_line(["ssh-copy-id", *key, *port, f"{hop.user}@{hop.host}"])
-        # No key was tried at all, so copying one to the server cannot help.
-        no_key = [missing_key_hint(self._missing[0])] if 0 < len(self._missing) == len(self.tried) else []
-        hints = list(dict.fromkeys(self.hints)) or no_key or [copy_key]
+        hints = list(dict.fromkeys(self.hints)) or self._no_key_hints() or [copy_key]
         return AuthRefused(
             f"{hop.where} rejected every authentication method that was tried: {tried}{allowed}",
             where=hop.alias,
             hint=hints[0],
         )
+
+    def _no_key_hints(self) -> list[str]:
+        """Return a hint if no key was tried at all: copying one to the server cannot help. A password is no key."""
+        keys = [each for each in self.tried if each not in OTHER_METHODS]
+        return [missing_key_hint(self._missing[0])] if 0 < len(self._missing) == len(keys) else []
 
     def _own_key(self) -> str:
         """Return the path of the first configured public key in ~/.ssh.

@@ -14,7 +14,7 @@ import pytest
 from remote.errors import AuthRefused, HostUnfit
 from remote.link.address import Address
 from remote.link.reach import open_host
-from remote.link.ssh.login import LoginStrategy, missing_key_hint, render_question
+from remote.link.ssh.login import NO_PASSWORD, NO_QUESTION, LoginStrategy, missing_key_hint, render_question
 from remote.link.ssh.route import ResolvedHop
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Interrupts, Person
@@ -58,6 +58,23 @@ def test_BI_30_a_missing_key_file_is_reported(sshd: Sshd, tmp_path: Path) -> Non
     error = refused(sshd, identity_file=str(tmp_path / "missing"))
     assert f"{tmp_path / 'missing'} (not found)" in error.message
     assert error.hint == missing_key_hint(str(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize("method", [NO_QUESTION, NO_PASSWORD, "password"])
+def test_a_missing_key_file_is_corrected_also_after_a_password_was_rejected(tmp_path: Path, method: str) -> None:
+    path = tmp_path / "missing"
+    strategy = LoginStrategy(ResolvedHop("titan", "127.0.0.1", user="me", identities_only=True), None)
+    assert not list(strategy._from_file(path, None))
+    strategy.tried.append(method)
+    assert strategy._error().hint == missing_key_hint(str(path))
+
+
+def test_a_key_that_the_server_rejected_is_copied_also_if_another_file_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "missing"
+    strategy = LoginStrategy(ResolvedHop("titan", "127.0.0.1", user="me", identities_only=True), None)
+    assert not list(strategy._from_file(path, None))
+    strategy.tried.append("other key")
+    assert strategy._error().hint.startswith("ssh-copy-id")
 
 
 @pytest.mark.parametrize("path", ["~/.ssh/id_nope", "/a/id_nope", "/a/id; rm -rf ~", "/a/$(id)"])
