@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 from functools import cached_property
+from io import FileIO
 from pathlib import Path
 
 from remote.errors import FixRefused
@@ -14,6 +15,9 @@ from remote.project.paths import resolved
 from remote.project.real_paths import is_inside, real_path_of
 from remote.protocol.regular import open_regular
 
+LARGEST_SOURCE_BYTES = 16 * 2**20
+"""A larger file is data. A sparse file of any size fits in an archive of a few kilobytes."""
+TOO_LARGE = "too large to be a source file"
 REPLACED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
 """The errors after which a path that was listed is no longer the same file."""
 
@@ -36,14 +40,15 @@ class DiskTree:
     def read(self, path: str) -> bytes:
         """Return the content of a file.
 
-        Raises OSError if the file cannot be read, and FixRefused if a listed file is missing or replaced: since the
-        folder was walked, the project was changed, or another user has put a link in place of the file or above it.
+        Raises OSError if the file cannot be read or is too large, and FixRefused if a listed file is missing or
+        replaced: since the folder was walked, the project was changed, or another user has put a link in place of the
+        file or above it.
         """
         try:
             with open_regular(f"{self._prefix}{path}") as file:
                 if not is_inside(real_path_of(file), self._places):
                     raise OSError(errno.ESTALE, "replaced by a link", path)
-                return file.readall()
+                return _read(file, path)
         except OSError as error:
             if error.errno not in REPLACED or path not in self.__dict__.get("_paths", ()):
                 raise
@@ -66,3 +71,15 @@ class DiskTree:
         if walk.cut:
             raise FixRefused(f"{self.root} holds too many files", hint="add files that are not code to .pipelineignore")
         return tuple(sorted(walk.files))
+
+
+def _read(file: FileIO, path: str) -> bytes:
+    """Return the content. Raises OSError with EFBIG for a file that is too large, and ESTALE for one that has grown."""
+    size, data = os.fstat(file.fileno()).st_size, b""
+    if size > LARGEST_SOURCE_BYTES:
+        raise OSError(errno.EFBIG, f"{size} bytes: {TOO_LARGE}", path)
+    while more := file.read(size + 1 - len(data)):
+        data += more
+    if len(data) > size:
+        raise OSError(errno.ESTALE, "it became larger", path)
+    return data

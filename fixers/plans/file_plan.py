@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from fixers.frame.change import FileChange, HostChange, Plan, SkippedPlace
+from fixers.frame.disk_tree import LARGEST_SOURCE_BYTES, TOO_LARGE
 from fixers.frame.findings import error, warning
 from fixers.frame.scope import judge_scope
 from fixers.frame.site import Tree
@@ -27,7 +28,6 @@ from remote.protocol.tokenizer_files import LFS_POINTER
 
 FETCH_LFS = "fetch the file with git-lfs, if the repository is yours"
 LFS_MESSAGE = "this is a Git LFS pointer, not the file itself; it was not checked"
-LARGEST_SOURCE_BYTES = 16 * 2**20
 LONGEST_LINE_BYTES = 32 * 2**10
 """Longer lines are data: a pattern can take time that grows with the square of a line's length."""
 TOO_DEEP = "its values refer to each other in chains too long to follow"
@@ -106,7 +106,7 @@ def judge_size(path: str, data: bytes) -> Finding | None:
     Long lines are expected in notebooks, whose outputs may contain images.
     """
     if len(data) > LARGEST_SOURCE_BYTES:
-        return _unparsable(path, f"{len(data)} bytes: too large to be a source file", 1)
+        return judge_too_large(path, f"{len(data)} bytes: {TOO_LARGE}")
     if len(data) <= LONGEST_LINE_BYTES or path.endswith(".ipynb"):
         return None
     lengths = [len(line.removesuffix(b"\r")) for line in data.split(b"\n")]
@@ -115,6 +115,11 @@ def judge_size(path: str, data: bytes) -> Finding | None:
         return None
     message = f"a line of {longest} bytes: too long for a source file; left unchanged"
     return warning("unparsable-source", message, f"{path}:{lengths.index(longest) + 1}", LISTED_HINT)
+
+
+def judge_too_large(path: str, message: str) -> Finding:
+    """Return the finding for a file that is too large to be read."""
+    return _unparsable(path, message, 1)
 
 
 def may_apply(path: str, data: bytes, fixers: Sequence[SourceFixer]) -> bool:

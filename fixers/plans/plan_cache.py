@@ -83,9 +83,9 @@ class PlanCache:
         return cache
 
     def find(self, path: str, digest: str, tree: Digested) -> FileOutcome | None:
-        """Return the stored outcome, or None if the file is new or changed."""
+        """Return the stored outcome, or None if the file is new, changed or unreadable (its digest is empty)."""
         known, kept = self.rows.get(path, ("", None))
-        if known != digest:
+        if not digest or known != digest:
             return None
         outcome = FileOutcome() if kept is None else _from_stored(path, digest, kept, tree)
         if outcome is not None:

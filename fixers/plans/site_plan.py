@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from fixers.plans.code_doubts import report_unscaled
 from fixers.plans.dependent_edits import plan_dependent
 from fixers.plans.documented_commands import CHECK, documents_with_bfloat16, report_documents
 from fixers.plans.file_facts import FileFacts, read_files
-from fixers.plans.file_plan import FileOutcome, plan_again, plan_file
+from fixers.plans.file_plan import FileOutcome, judge_too_large, plan_again, plan_file
 from fixers.plans.half_loads import with_planned_half_loads
 from fixers.plans.in_processes import in_processes
 from fixers.plans.inference_code import ONLY_INFERENCE, find_inference_code
@@ -283,6 +284,8 @@ def _planned(tree: Tree, fixers: Sequence[SourceFixer], target: Target, file: Fi
     try:
         data = tree.read(file.path)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            return "", FileOutcome(None, (judge_too_large(file.path, str(error.strerror)),))
         message = f"cannot be read: {error.strerror}; not checked"
         return "", FileOutcome(None, (warning("unreadable-source", message, file.path),))
     return hashlib.sha256(data).hexdigest(), plan_file(file.path, data, fixers, target)

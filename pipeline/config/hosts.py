@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,13 @@ from pipeline.config.overrides import HOST_PREFIX, Override, parse_override
 from pipeline.config.problems import validate
 from pipeline.config.secret_values import check_environment, check_names, check_texts
 from remote.link.address import LOCAL
+from remote.link.ssh.options import expand_home
+from remote.link.ssh.route import MAX_PROJECT_KNOWN_HOSTS
 from remote.policy.cards import UnknownCard, parse_card
+from remote.project.user_folder import home
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import Finding
+from remote.protocol.regular import read_regular
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,8 @@ class LoadedHost:
 
     `similar_names` are names of known hosts that are similar; empty if a known host has exactly this name. `source` is
     the chosen file or alias. `file_values` are the values in the host's file, without overrides. `argument` is the
-    value of --host, which commands in hints repeat.
+    value of --host, which commands in hints repeat. `known_hosts_data` is the content of the file that `known_hosts` of
+    the host's file names. It is read once, because a confirmation is valid for the host keys in it.
     """
 
     name: str
@@ -37,12 +42,7 @@ class LoadedHost:
     source: HostSource = field(default_factory=HostSource)
     file_values: Mapping[str, Any] = field(default_factory=dict)
     argument: str = ""
-
-    @property
-    def destination(self) -> str:
-        """The settings that select the machine and the account, as JSON. A confirmation is valid for these settings."""
-        names = ("user", "host", "port", "identity_file", "host_key", "known_hosts", "proxy_jump")
-        return json.dumps({name: getattr(self.config, name) for name in names}, sort_keys=True, default=str)
+    known_hosts_data: bytes | None = field(default=None, repr=False)
 
     @property
     def note(self) -> str:
@@ -87,7 +87,19 @@ def load_host(
         raise BadConfig(f"{document.path}: {len(problems)} problems", findings=problems)
     similar = () if path or destination else _similar_names(name, cwd)
     label = path.stem if path else destination.name if destination else name
-    return LoadedHost(label, path, config, similar, source, file.values, name)
+    named = config.known_hosts if path and config.known_hosts == file.values.get("known_hosts") else None
+    known = _known_hosts_data(named) if named else None
+    return LoadedHost(label, path, config, similar, source, file.values, name, known)
+
+
+def _known_hosts_data(name: str) -> bytes | None:
+    """Return the content of the file, b"" if it is missing, or None if it cannot be read: the login reports that."""
+    try:
+        return read_regular(expand_home(name, home(os.environ)), MAX_PROJECT_KNOWN_HOSTS, follow=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    except OSError:
+        return None
 
 
 def _document(path: Path, content: bytes | None) -> Document:

@@ -28,6 +28,7 @@ def address_of(host: LoadedHost) -> Address:
         container=container_of(config),
         scheduler=config.scheduler,
         destination=host.argument,
+        known_hosts_data=host.known_hosts_data,
     )
 
 

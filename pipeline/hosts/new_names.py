@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.address import address_of
+from pipeline.hosts.pinned_keys import pinned_keys
 from pipeline.records.consents import is_confirmed, keep_consent
 from remote.link.address import canonical, parse_hop
 from remote.link.ssh.host_keys import is_known_host, own_known_hosts
@@ -26,12 +28,12 @@ def keep_new_names(host: LoadedHost, environment: Mapping[str, str]) -> None:
     """
     for name, port in machine_names(host):
         if not known_hosts_file(name, environment, port) and not was_new(host, name, environment, port):
-            keep_consent(used_hosts(environment), line_of(host), f"{name} {port}")
+            keep_consent(used_hosts(environment), line_of(host, environment), f"{name} {port}")
 
 
 def was_new(host: LoadedHost, name: str, environment: Mapping[str, str], port: int | None) -> bool:
     """Return True if known_hosts did not contain the name when the host file was accepted."""
-    return is_confirmed(used_hosts(environment), line_of(host), f"{name} {port}")
+    return is_confirmed(used_hosts(environment), line_of(host, environment), f"{name} {port}")
 
 
 def machine_names(host: LoadedHost) -> Iterator[tuple[str, int | None]]:
@@ -55,13 +57,17 @@ def used_hosts(environment: Mapping[str, str]) -> Path:
     return user_file("used_hosts", environment)
 
 
-def line_of(host: LoadedHost) -> str:
-    """Return a line with a digest of the host file's values and the file's path."""
+def line_of(host: LoadedHost, environment: Mapping[str, str] = os.environ) -> str:
+    """Return a line with a digest of the host file's values and host keys, and the file's path."""
     assert host.path is not None
-    return f"{_digest_of(host)} {host.path.absolute()}"
+    return f"{_digest_of(host, environment)} {host.path.absolute()}"
 
 
-def _digest_of(host: LoadedHost) -> str:
-    """Return a digest of the values in the host file, independent of comments and order."""
+def _digest_of(host: LoadedHost, environment: Mapping[str, str]) -> str:
+    """Return a digest of the values in the host file, independent of comments and order.
+
+    The keys in the file of `known_hosts:` count as values: a file of the same name may expect another machine.
+    """
     text = RULES + json.dumps(host.file_values, sort_keys=True, separators=(",", ":"), default=str)
+    text += "".join(f"\n{key}" for key in pinned_keys(host, environment))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

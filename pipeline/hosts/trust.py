@@ -87,7 +87,7 @@ def _confirm(
 
     Raises HostFileUntrusted.
     """
-    kept, line = trusted_hosts(environment), line_of(host)
+    kept, line = trusted_hosts(environment), line_of(host, environment)
     unconfirmed = [reason for reason in reasons if not is_confirmed(kept, line, reason)]
     if not unconfirmed or is_confirmed(kept, line):
         return
@@ -105,7 +105,8 @@ def _confirm(
 
 def keep_trust(host: LoadedHost, environment: Mapping[str, str] | None = None) -> None:
     """Store that the user chose every setting of the host file, as it is now. No question about it remains."""
-    keep_consent(trusted_hosts(os.environ if environment is None else environment), line_of(host))
+    environment = os.environ if environment is None else environment
+    keep_consent(trusted_hosts(environment), line_of(host, environment))
 
 
 def keep_trust_in_owners(host: LoadedHost) -> None:
@@ -116,11 +117,13 @@ def keep_trust_in_owners(host: LoadedHost) -> None:
 def trusted_address(host: LoadedHost, environment: Mapping[str, str] | None = None) -> Address:
     """Return the host's address for a connection. From now on, the values of its secrets are masked in messages.
 
-    If the user chose the workdir, its parent folders may belong to other users of the host.
+    If the user chose the workdir, its parent folders may belong to other users of the host. If the user chose the file
+    of `known_hosts` or the key, it replaces the user's own known_hosts; the choice of a project's file only adds to it.
     """
     environment = os.environ if environment is None else environment
     hide(environment.get(name, "") for name in host.config.secrets)
-    return replace(address_of(host), trusts_owners=_chose_workdir(host, environment))
+    owners, keys = _chose_workdir(host, environment), _chose_keys(host, environment)
+    return replace(address_of(host), trusts_owners=owners, trusts_keys=keys)
 
 
 def can_trust_owners(host: LoadedHost) -> bool:
@@ -134,8 +137,19 @@ def _chose_workdir(host: LoadedHost, environment: Mapping[str, str]) -> bool:
         return False
     if host.config.workdir != host.file_values.get("workdir"):
         return True
-    kept, line = trusted_hosts(environment), line_of(host)
+    kept, line = trusted_hosts(environment), line_of(host, environment)
     return can_trust_owners(host) and (is_confirmed(kept, line) or is_confirmed(kept, line, OWNERS))
+
+
+def _chose_keys(host: LoadedHost, environment: Mapping[str, str]) -> bool:
+    """Return True if `known_hosts` or `host_key`, whichever decides, is not from a host file that others may write."""
+    if host.path is None or is_shipped_host(host.path):
+        return True
+    name = "host_key" if host.config.host_key else "known_hosts"
+    value = getattr(host.config, name)
+    if value != host.file_values.get(name):
+        return True
+    return value is not None and is_confirmed(trusted_hosts(environment), line_of(host, environment))
 
 
 def trusted_hosts(environment: Mapping[str, str]) -> Path:

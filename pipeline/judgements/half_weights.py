@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 from fixers.frame.change import Plan
 from fixers.frame.fixed_tree import as_planned
@@ -56,7 +57,7 @@ def judge_half_weights(tree: Tree) -> tuple[Finding, ...]:
     paths = tuple(sorted(tree.paths()))
     copies = library_copies(paths)
     read = (path for path in paths if path.endswith((".py", ".ipynb")) and not path.startswith(copies))
-    texts = {path: tree.read(path) for path in read}
+    texts = {path: text for path in read if (text := _text_of(tree, path))}
     if not any(HALF.search(text) for text in texts.values()) or _launched_mixed(tree, paths):
         return ()
     modules = Modules(texts, lambda path: texts[path])
@@ -70,7 +71,14 @@ def judge_half_weights(tree: Tree) -> tuple[Finding, ...]:
 
 def _launched_mixed(tree: Tree, paths: tuple[str, ...]) -> bool:
     """Return True if a script or a config of the project starts training in mixed precision."""
-    return any(path.lower().endswith(LAUNCHES) and LAUNCHED_MIXED.search(tree.read(path)) for path in paths)
+    return any(path.lower().endswith(LAUNCHES) and LAUNCHED_MIXED.search(_text_of(tree, path)) for path in paths)
+
+
+def _text_of(tree: Tree, path: str) -> bytes:
+    """Return the content of a file, or b"" if it cannot be read or is too large: the plan reports that."""
+    with suppress(OSError):
+        return tree.read(path)
+    return b""
 
 
 def _judge_file(modules: Modules, source: PythonSource) -> Iterator[Finding]:

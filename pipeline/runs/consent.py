@@ -9,6 +9,7 @@ from pathlib import Path
 from pipeline.config.find import is_shipped_config
 from pipeline.config.hosts import LoadedHost
 from pipeline.config.load import LoadedConfig, folder_of
+from pipeline.hosts.pinned_keys import destination_of
 from pipeline.records.consents import is_confirmed, keep_consent
 from pipeline.runs.view import data_folder
 from remote.errors import DataUntrusted, HostFileUntrusted, SecretsUntrusted
@@ -119,7 +120,7 @@ def require_group_consent(hosts: Sequence[LoadedHost], prompter: Prompter | None
     ]
     if not others or len(others) == len(hosts):
         return
-    kept, fields = user_file("trusted_groups", os.environ), sorted(host.destination for host in others)
+    kept, fields = user_file("trusted_groups", os.environ), sorted(destination_of(host) for host in others)
     if is_confirmed(kept, *fields):
         return
     names = one_line(", ".join(f"{host.name} ({host.config.host})" for host in others))
@@ -141,7 +142,7 @@ def _require(transfer: Transfer, prompter: Prompter | None, command: str, host: 
     `host` is None for an export, whose machine is not known yet. Such a confirmation is valid for no host.
     """
     kept, message = user_file(transfer.kept, os.environ), one_line(transfer.message)
-    fields = (*transfer.fields, *([host.destination] if host is not None else []))
+    fields = (*transfer.fields, *([destination_of(host)] if host is not None else []))
     if is_confirmed(kept, *fields):
         return
     target = one_line(f"{host.name} ({host.config.host})") if host is not None else "the host"

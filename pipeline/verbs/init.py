@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fixers.frame.disk_tree import DiskTree
@@ -124,7 +125,14 @@ def _host_file(cwd: Path, host: str) -> Path:
 
 def _guess(tree: DiskTree) -> Guess:
     read = [path for path in tree.paths() if path.endswith((".py", ".sh")) or path in (*REQUIREMENTS, *READMES)]
-    return guess_project((path, tree.read(path)) for path in read)
+    return guess_project(_texts(tree, read))
+
+
+def _texts(tree: DiskTree, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the content of each file that can be read."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            yield path, tree.read(path)
 
 
 def _choose_host(

@@ -37,7 +37,8 @@ class Address:
 
     `host` is a name, an address, an alias of ~/.ssh/config, or `local`. A setting that is None has the value that `ssh`
     would use. `destination` is the value of --host, for hints. If `trusts_owners` is True, folders above the workdir
-    may belong to other users.
+    may belong to other users. If `trusts_keys` is True, the user chose `known_hosts` and `host_key`, which then replace
+    the user's own known_hosts. `known_hosts_data` is the content of the file `known_hosts`, if it was read before.
     """
 
     name: str
@@ -54,6 +55,8 @@ class Address:
     scheduler: str | None = None
     destination: str = ""
     trusts_owners: bool = False
+    trusts_keys: bool = False
+    known_hosts_data: bytes | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "host", judge_host(self.host))

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fixers.frame.disk_tree import DiskTree
+from fixers.frame.disk_tree import LARGEST_SOURCE_BYTES, DiskTree
 from fixers.frame.site import Site
-from fixers.plans.file_plan import LARGEST_SOURCE_BYTES
 from fixers.plans.on_disk import apply_to_disk
 from remote.protocol.findings import Severity
 from tests.fixers.casebook import TITAN_RTX

@@ -169,7 +169,7 @@ class Connection:
             stream: SocketLike, disabled_algorithms: Mapping[str, tuple[str, ...]] | None = None
         ) -> SshTransport:
             monitored = stream if isinstance(stream, MonitoredSocket) else MonitoredSocket(stream)
-            connected.transport = self._transport_class(monitored, limit, known.key_types(hop.key_name), early)
+            connected.transport = self._transport_class(monitored, limit, known.key_types(hop), early)
             return connected.transport
 
         gateway = self._hops[-1].fabric if self._hops else False

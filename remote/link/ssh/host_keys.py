@@ -28,20 +28,26 @@ from remote.protocol.shell import shell_command
 class KnownHosts:
     """The entries of all known_hosts files of a hop, halfstep's file last, and the warnings about these files.
 
-    `printed` are the entries that KnownHostsCommand prints before the server has presented a key.
+    `printed` are the entries that KnownHostsCommand prints before the server has presented a key. `users` are the
+    entries of the user's own files that apply although the host file sets `known_hosts:` or `host_key:`.
     """
 
     entries: tuple[Entry, ...]
     warnings: tuple[str, ...]
     printed: tuple[Entry, ...] = ()
+    users: tuple[Entry, ...] = ()
 
-    def key_types(self, name: str) -> tuple[str, ...]:
-        """Return the types of the keys that are known for `name`."""
-        return tuple(
-            dict.fromkeys(
-                entry.key.key_type for entry in entries_for((*self.entries, *self.printed), name) if not entry.revoked
-            )
-        )
+    def key_types(self, hop: ResolvedHop) -> tuple[str, ...]:
+        """Return the types of the keys that are known for the server: those that the user knows, if there are any."""
+        users = self.users_entries(hop, self.printed)
+        found = [entry for name in hop.key_names for entry in entries_for(users, name) if not entry.revoked]
+        found = found or [*entries_for((*self.entries, *self.printed), hop.key_name)]
+        return tuple(dict.fromkeys(entry.key.key_type for entry in found if not entry.revoked))
+
+    def users_entries(self, hop: ResolvedHop, printed: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        """Return the entries of the user that apply whatever the host file pins."""
+        entries = (*self.users, *printed) if hop.users_known_hosts else ()
+        return tuple(entry for entry in entries if entry.revoked or not hop.trusts_keys)
 
 
 def own_known_hosts(environment: Mapping[str, str] = os.environ) -> Path:
@@ -54,30 +60,43 @@ def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
 
     Raises HostKeyRefused if a file is not readable, or if the command fails.
     """
-    entries: list[Entry] = []
+    found: dict[Path, tuple[Entry, ...]] = {}
     warnings: list[str] = []
-    for path in dict.fromkeys([*map(Path, hop.known_hosts), own]):
-        try:
-            if path == Path(os.devnull):
-                continue  # `UserKnownHostsFile /dev/null` means that there is no file.
-            data = read_regular(path, MAX_KNOWN_HOSTS if path == own else hop.known_hosts_limit, follow=True)
-            mode = path.stat().st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:
-            raise HostKeyRefused(
-                f"cannot read {path} ({error.strerror}), so no host key can be verified",
-                where=str(path),
-                hint=shell_command("ls -lL {}", path),
-            ) from None
-        if mode & stat.S_IWOTH:
-            command = shell_command("`chmod 644 {}`", path)
-            warnings.append(f"{path} is writable by every user of this machine: {command}")
-        file_entries, problems = parse_known_hosts(data.decode("utf-8", "replace"), str(path))
-        entries += file_entries
+    named, users = [Path(path) for path in hop.known_hosts], [Path(path) for path in hop.users_known_hosts]
+    for path in dict.fromkeys([*named, *users, own]):
+        limit = hop.known_hosts_limit if path in named else MAX_KNOWN_HOSTS
+        data = hop.known_hosts_data if path in named else None
+        found[path], problems = _read_file(path, limit, data)
         warnings += problems
     printed, problems = run_known_hosts_command(hop, None)
-    return KnownHosts(tuple(entries), (*warnings, *problems), printed)
+    entries = [entry for path in dict.fromkeys([*named, own]) for entry in found[path]]
+    kept = [entry for path in dict.fromkeys([*users, own]) for entry in found[path]] if users else []
+    return KnownHosts(tuple(entries), (*warnings, *problems), printed, tuple(kept))
+
+
+def _read_file(path: Path, limit: int, data: bytes | None) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+    """Return the entries of a file and the warnings about it. `data` is its content, if it was read before.
+
+    Raises HostKeyRefused if the file exists but is not readable.
+    """
+    try:
+        if path == Path(os.devnull):
+            return (), ()  # `UserKnownHostsFile /dev/null` means that there is no file.
+        data = read_regular(path, limit, follow=True) if data is None else data
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return (), ()
+    except OSError as error:
+        raise HostKeyRefused(
+            f"cannot read {path} ({error.strerror}), so no host key can be verified",
+            where=str(path),
+            hint=shell_command("ls -lL {}", path),
+        ) from None
+    entries, problems = parse_known_hosts(data.decode("utf-8", "replace"), str(path))
+    if mode & stat.S_IWOTH:
+        command = shell_command("`chmod 644 {}`", path)
+        problems = (f"{path} is writable by every user of this machine: {command}", *problems)
+    return entries, problems
 
 
 def is_known_host(path: Path, name: str, port: int | None = None) -> bool:
@@ -103,15 +122,25 @@ def verify_host_key(
     """Raise HostKeyRefused unless `presented` is a trusted key of the hop. The user is prompted for an unknown key."""
     require_not_revoked(hop, presented)
     printed, _ = run_known_hosts_command(hop, presented)
-    verdict = judge_host_key((*known.entries, *printed), hop.key_name, presented, pinned=hop.host_key)
-    if verdict.trust is Trust.TRUSTED:
+    entries, known_to_user = (*known.entries, *printed), False
+    users = known.users_entries(hop, printed)
+    for name in hop.key_names if users else ():
+        verdict = judge_host_key(users, name, presented)
+        if verdict.trust in (Trust.REVOKED, Trust.CHANGED):
+            raise _refused(hop, presented, verdict, name)
+        known_to_user = known_to_user or verdict.trust is Trust.TRUSTED
+    if known_to_user:
+        # The file of `known_hosts:` may contain only keys of other types of this server.
+        entries = tuple(e for e in entries if e.revoked or e.key.key_type == presented.key_type)
+    verdict = judge_host_key(entries, hop.key_name, presented, pinned=hop.host_key)
+    if verdict.trust is Trust.TRUSTED or (known_to_user and verdict.trust is Trust.UNKNOWN):
         return
     if verdict.trust is Trust.UNKNOWN:
         if not hop.accept_new and not _accepted(hop, presented, prompter):
             raise _unknown(hop, presented)
         add_known_host(own, hop.key_name, presented)
         return
-    raise _refused(hop, presented, verdict)
+    raise _refused(hop, presented, verdict, hop.key_name)
 
 
 def _accepted(hop: ResolvedHop, presented: HostKey, prompter: Prompter | None) -> bool:
@@ -144,11 +173,11 @@ def _unknown(hop: ResolvedHop, presented: HostKey) -> HostKeyRefused:
     )
 
 
-def _refused(hop: ResolvedHop, presented: HostKey, verdict: Verdict) -> HostKeyRefused:
+def _refused(hop: ResolvedHop, presented: HostKey, verdict: Verdict, key_name: str) -> HostKeyRefused:
     name = f"{hop.alias} ({hop.where})"
     if verdict.trust is Trust.REVOKED:
         return HostKeyRefused(f"{name} presents a revoked host key: {presented.fingerprint}", where=hop.key_name)
-    if hop.host_key:
+    if not verdict.expected:
         return HostKeyRefused(
             f"the host key of {name} HAS CHANGED: it presents {presented.fingerprint}, the host file pins "
             f"{hop.host_key}; nothing was sent to it",
@@ -157,7 +186,7 @@ def _refused(hop: ResolvedHop, presented: HostKey, verdict: Verdict) -> HostKeyR
         )
     expected = ", ".join(f"{entry.key.key_type} {entry.key.fingerprint} ({entry.where})" for entry in verdict.expected)
     path = verdict.expected[0].where.rpartition(":")[0]
-    forget = shell_command("ssh-keygen -R {} -f {}", hop.key_name, path)
+    forget = shell_command("ssh-keygen -R {} -f {}", key_name, path)
     if path == OPTION:
         forget = f"correct what {OPTION} prints"
     return HostKeyRefused(

@@ -79,5 +79,5 @@ def _refused(reason: str) -> HostKeyRefused:
     return HostKeyRefused(
         f"{OPTION} of ~/.ssh/config failed ({reason}), so no host key can be verified",
         where=OPTION,
-        hint="correct the command, or set `known_hosts:` in the host file, which replaces the command",
+        hint="correct the command, or use --set host.known_hosts=FILE, which replaces the command",
     )

@@ -88,7 +88,9 @@ def _hop(
     # The identity, the known hosts and the pinned key of the host file apply only to the target.
     identity_file, known_hosts = (address.identity_file, address.known_hosts) if is_target else (None, None)
     files = (identity_file,) if identity_file else options.get("identityfile", DEFAULT_IDENTITIES)
-    known = [expand_home(known_hosts, folder)] if known_hosts else _known_hosts(options, folder)
+    users = tuple(dict.fromkeys(_known_hosts(options, folder)))
+    pinned = address.host_key if is_target else None
+    replaces_command = bool(known_hosts) and address.trusts_keys
     return ResolvedHop(
         alias=hop.host,
         host=host,
@@ -97,12 +99,15 @@ def _hop(
         identity_files=tuple(dict.fromkeys(expand_home(path, folder) for path in files)),
         identities_only=bool(identity_file) or _first_value(options, "identitiesonly") == "yes",
         agent_socket=_agent(options, environment, folder),
-        known_hosts=tuple(dict.fromkeys(known)),
+        known_hosts=(expand_home(known_hosts, folder),) if known_hosts else users,
         known_hosts_limit=MAX_PROJECT_KNOWN_HOSTS if known_hosts else MAX_KNOWN_HOSTS,
-        known_hosts_command=() if known_hosts else _values(options, "knownhostscommand"),
+        known_hosts_data=address.known_hosts_data if known_hosts else None,
+        users_known_hosts=users if known_hosts or pinned else (),
+        trusts_keys=address.trusts_keys,
+        known_hosts_command=() if replaces_command else _values(options, "knownhostscommand"),
         revoked_keys=tuple(expand_home(path, folder) for path in _values(options, "revokedhostkeys")),
         key_name=_first_value(options, "hostkeyalias") or known_hosts_name(host, port),
-        host_key=address.host_key if is_target else None,
+        host_key=pinned,
         proxy_command=None if jumped else _proxy_command(options),
         connect_timeout_s=_seconds(_first_value(options, "connecttimeout") or ""),
         accept_new=_first_value(options, "stricthostkeychecking") == "accept-new",

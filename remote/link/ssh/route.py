@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remote.link.address import canonical
 from remote.protocol.dataclass import dataclass
 
 MAX_KNOWN_HOSTS = 16 * 2**20
@@ -15,7 +16,9 @@ class ResolvedHop:
     """One SSH server of a route, as resolved by `ssh -G`.
 
     `key_name` is its name in known_hosts; `host_key` is the fingerprint that the host file pins.
-    A file of `known_hosts` has at most `known_hosts_limit` bytes.
+    A file of `known_hosts` has at most `known_hosts_limit` bytes. `known_hosts_data` is its content, if it was read.
+    `users_known_hosts` are the files that ssh would read, if the host file sets `known_hosts:` or `host_key:`. Their
+    @revoked lines apply, and if `trusts_keys` is False, their keys for this server too.
     `revoked_keys` are the files of RevokedHostKeys, and `known_hosts_command` the words of KnownHostsCommand.
     `accept_new` and `strict` are StrictHostKeyChecking `accept-new` and `yes`, `batch` is BatchMode. `methods` are the
     permitted methods of the login, in order: PreferredAuthentications without those that PubkeyAuthentication,
@@ -32,6 +35,9 @@ class ResolvedHop:
     agent_socket: str | None = None
     known_hosts: tuple[str, ...] = ()
     known_hosts_limit: int = MAX_KNOWN_HOSTS
+    known_hosts_data: bytes | None = None
+    users_known_hosts: tuple[str, ...] = ()
+    trusts_keys: bool = False
     known_hosts_command: tuple[str, ...] = ()
     revoked_keys: tuple[str, ...] = ()
     key_name: str = ""
@@ -45,6 +51,12 @@ class ResolvedHop:
     password_tries: int = PASSWORD_TRIES
     destination: str = ""
     is_target: bool = True
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """`key_name`, and the same address in its usual spelling: 127.0.0.1 for 127.1."""
+        usual = self.key_name == known_hosts_name(self.host, self.port)
+        return tuple(dict.fromkeys((self.key_name, known_hosts_name(canonical(self.host), self.port))[: 1 + usual]))
 
     @property
     def where(self) -> str:

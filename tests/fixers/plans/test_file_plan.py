@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from fixers.frame.disk_tree import LARGEST_SOURCE_BYTES
 from fixers.frame.source_fixer import Rewrite
 from fixers.frame.target import Target
-from fixers.plans.file_plan import LARGEST_SOURCE_BYTES, LONGEST_LINE_BYTES, judge_size, plan_file
+from fixers.plans.file_plan import LONGEST_LINE_BYTES, judge_size, plan_file
 from fixers.registry import FIXERS, FixerEntry, source_fixers
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit

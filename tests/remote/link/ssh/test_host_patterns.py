@@ -91,4 +91,5 @@ def test_the_own_known_hosts_file_may_be_larger(tmp_path: Path) -> None:
     own.write_text(f"titan ssh-ed25519 {KEY}\n" * (SIZE // 50))
     (tmp_path / "known").write_text("")
     address = Address("titan", "titan", port=22, user="me", known_hosts=str(tmp_path / "known"))
-    assert read_known_hosts(resolve_route(address).target, own).key_types("titan") == ("ssh-ed25519",)
+    hop = resolve_route(address).target
+    assert read_known_hosts(hop, own).key_types(hop) == ("ssh-ed25519",)

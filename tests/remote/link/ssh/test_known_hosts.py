@@ -181,12 +181,12 @@ def test_a_known_hosts_file_without_an_end_is_refused_and_not_read(tmp_path: Pat
             file.truncate(MAX_KNOWN_HOSTS + 1)
     else:
         path.symlink_to(planted)
-    hop = ResolvedHop("titan", "10.0.0.1", known_hosts=(str(path),))
+    hop = ResolvedHop("titan", "10.0.0.1", known_hosts=(str(path),), key_name="titan")
     with pytest.raises(HostKeyRefused, match="no host key can be verified"):
         read_known_hosts(hop, tmp_path / "own")
     path.unlink()
     path.write_text(line("titan", ONE))
-    assert read_known_hosts(hop, tmp_path / "own").key_types("titan")
+    assert read_known_hosts(hop, tmp_path / "own").key_types(hop)
 
 
 @pytest.mark.parametrize("name", ["/dev/zero", "key"])

@@ -1,0 +1,116 @@
+"""SE: a host file adds host keys to the user's own known_hosts, and never replaces what these files say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from remote.link.reach import open_host
+from remote.link.ssh.host_keys import own_known_hosts
+from tests.lab.sshd import Sshd, make_key
+from tests.remote.link.ssh.refused_keys import attempts, refused
+
+StartSshd = Callable[..., Sshd]
+FILE, PIN = "known_hosts", "host_key"
+
+
+@pytest.fixture
+def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the known_hosts that ssh reads for every host."""
+    (tmp_path / "config").write_text(f'Host *\n  UserKnownHostsFile "{tmp_path}/users"\n')
+    monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(tmp_path / "config"))
+    return tmp_path / "users"
+
+
+def pinned(server: Sshd, how: str) -> dict[str, str | None]:
+    """Return the settings of a host file that expects the key of the server."""
+    return {} if how == FILE else {"known_hosts": None, "host_key": server.fingerprint()}
+
+
+def entry(folder: Path, name: str, *, kind: str = "ed25519") -> str:
+    key = Path(f"{make_key(folder / f'other-{kind}', kind=kind)}.pub").read_text().split()
+    return f"{name} {key[0]} {key[1]}\n"
+
+
+def reaches(server: Sshd, **changes: object) -> bool:
+    host = open_host(server.address(**changes))
+    try:
+        return host.probe(["true"]).ok
+    finally:
+        host.close()
+
+
+@pytest.mark.parametrize("how", [FILE, PIN])
+@pytest.mark.parametrize("kind", ["ed25519", "ecdsa"])
+def test_SE_a_host_file_does_not_replace_the_key_that_the_user_knows(
+    kind: str, how: str, sshd: Sshd, users: Path, tmp_path: Path
+) -> None:
+    users.write_text(entry(tmp_path, f"[{sshd.listen}]:{sshd.port}", kind=kind))
+    error = refused(sshd, **pinned(sshd, how))
+    assert "HAS CHANGED" in error.message and f"{users}:1" in error.message
+    assert f"ssh-keygen -R '[{sshd.listen}]:{sshd.port}' -f {users}" in error.hint
+    assert attempts(sshd) == []
+
+
+@pytest.mark.parametrize("how", [FILE, PIN])
+def test_SE_a_host_file_does_not_replace_a_key_that_halfstep_stored(how: str, sshd: Sshd, tmp_path: Path) -> None:
+    own_known_hosts().parent.mkdir(parents=True, exist_ok=True)
+    own_known_hosts().write_text(entry(tmp_path, f"[{sshd.listen}]:{sshd.port}"))
+    assert "HAS CHANGED" in refused(sshd, **pinned(sshd, how)).message
+    assert attempts(sshd) == []
+
+
+@pytest.mark.parametrize("host", ["127.1", "2130706433"])
+def test_SE_another_spelling_of_an_address_does_not_hide_the_key_that_the_user_knows(
+    host: str, sshd: Sshd, users: Path, tmp_path: Path
+) -> None:
+    users.write_text(entry(tmp_path, f"[127.0.0.1]:{sshd.port}"))
+    error = refused(sshd, **pinned(sshd, PIN), host=host)
+    assert "HAS CHANGED" in error.message and f"'[127.0.0.1]:{sshd.port}'" in error.hint
+
+
+@pytest.mark.parametrize("how", [FILE, PIN])
+@pytest.mark.parametrize("chosen", [False, True])
+def test_SE_a_key_that_the_user_revoked_is_refused_whoever_pins_it(
+    chosen: bool, how: str, sshd: Sshd, users: Path
+) -> None:
+    users.write_text(f"@revoked {sshd.known_line()}")
+    assert "revoked" in refused(sshd, **pinned(sshd, how), trusts_keys=chosen).message
+    assert attempts(sshd) == []
+
+
+@pytest.mark.parametrize("how", [FILE, PIN])
+def test_a_key_that_the_user_chose_replaces_the_known_one(how: str, sshd: Sshd, users: Path, tmp_path: Path) -> None:
+    users.write_text(entry(tmp_path, f"[{sshd.listen}]:{sshd.port}"))
+    assert reaches(sshd, **pinned(sshd, how), trusts_keys=True)
+
+
+@pytest.mark.parametrize("how", [FILE, PIN])
+def test_a_host_file_pins_the_key_of_a_machine_that_the_user_does_not_know(
+    how: str, sshd: Sshd, users: Path, tmp_path: Path
+) -> None:
+    users.write_text(entry(tmp_path, "elsewhere") + entry(tmp_path, f"[{sshd.listen}]:1", kind="ecdsa"))
+    assert reaches(sshd, **pinned(sshd, how))
+
+
+def test_the_file_may_have_the_keys_of_other_types_than_the_user(start_sshd: StartSshd, users: Path) -> None:
+    server = start_sshd(host_kinds=("ed25519", "ecdsa"))
+    users.write_text(server.known_line("ecdsa"))
+    server.known_hosts.write_text(server.known_line("ed25519"))
+    assert reaches(server)
+
+
+def test_SE_the_file_still_refuses_a_key_that_contradicts_it(sshd: Sshd, users: Path, tmp_path: Path) -> None:
+    users.write_text(sshd.known_line())
+    sshd.known_hosts.write_text(entry(tmp_path, f"[{sshd.listen}]:{sshd.port}"))
+    assert str(sshd.known_hosts) in refused(sshd).message
+
+
+def test_SE_the_keys_that_known_hosts_command_prints_are_the_users_too(sshd: Sshd, users: Path, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text(entry(tmp_path, f"[{sshd.listen}]:{sshd.port}"))
+    with (tmp_path / "config").open("a") as file:
+        file.write(f"  KnownHostsCommand /bin/cat {tmp_path}/lines\n")
+    assert "HAS CHANGED" in refused(sshd).message
+    assert reaches(sshd, trusts_keys=True), "the user's own choice replaces the command"
