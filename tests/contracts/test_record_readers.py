@@ -42,6 +42,7 @@ NOT_RECORDS = {
     "pipeline.config.document": "the project's configs",
     "pipeline.records.consents": "the user's configuration folder",
     "pipeline.records.signed": "the functions that the readers above call",
+    "pipeline.config.hosts": "the file of `known_hosts:`, whose keys a confirmation states",
     "remote.link.bundle": "the user's cache",
     "remote.link.hosts_file": "/etc/hosts",
     "remote.link.ssh.host_keys": "known_hosts",

@@ -86,7 +86,7 @@ def test_SE_no_key_is_verified_if_the_command_fails(
 ) -> None:
     with pytest.raises(HostKeyRefused) as caught:
         run_known_hosts_command(hop(*words), presented)
-    assert reason in caught.value.message and "known_hosts:" in caught.value.hint
+    assert reason in caught.value.message and "--set host.known_hosts=" in caught.value.hint
 
 
 def test_a_host_without_a_command_has_no_entries() -> None:
