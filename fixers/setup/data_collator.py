@@ -58,7 +58,12 @@ def plan(site: Site) -> Plan:
     if path not in paths:
         return Plan((_absent(wanted, paths),)) if wanted else Plan()
     copies = list(setting.get("copies", ())) if isinstance(setting, Mapping) else []
-    return _plan_copies(site, path, [str(copy) for copy in copies]).plus(_plan_host(site, path))
+    try:
+        in_project = _plan_copies(site, path, [str(copy) for copy in copies])
+    except OSError as problem:
+        message = f"{problem.filename or path} cannot be compared: {problem.strerror}; left unchanged"
+        return Plan((error(name, message, path, f"correct fixers.{name}"),))
+    return in_project.plus(_plan_host(site, path))
 
 
 def _plan_copies(site: Site, path: str, copies: Sequence[str]) -> Plan:
