@@ -18,6 +18,12 @@ from tests.pipeline.config.config_files import problems, write
         ("{lora.zzz}", "there is no setting lora.zzz; the keys are r, alpha"),
         ("{lora.targets}", "{lora.targets} needs a single value"),
         ("--max={train.max_steps}", "{train.max_steps} needs a single value"),
+        ("--data={data.path}/train.json", "there is no placeholder {data.path}; did you mean {data_dir}?"),
+        ("{datadir}", "there is no placeholder {datadir}; did you mean {data_dir}?"),
+        ("--out={OUTPUT-DIR}/x", "there is no placeholder {OUTPUT-DIR}; did you mean {output_dir}?"),
+        ("{trian.learning_rate}", "there is no placeholder {trian.learning_rate}; did you mean {train.learning_rate}?"),
+        ("{model.id}", "there is no placeholder {model.id}; the placeholders are {output_dir}, "),
+        ("{data_dir}", "{data_dir} needs data.path, which is not set"),
     ],
 )
 def test_a_setting_in_a_command_must_exist_and_have_one_value(tmp_path: Path, word: str, words: str) -> None:
@@ -33,14 +39,27 @@ def test_a_setting_in_a_command_must_exist_and_have_one_value(tmp_path: Path, wo
         ("--scheduler={train.scheduler}", "--scheduler=cosine"),
         ("{train.evaluate}", "true"),
         ("{lora.r}x{lora.alpha}", "64x128"),
-        ("{data.split}", "{data.split}"),
         ("{train}", "{train}"),
-        ("${train.seed}", "$42"),
+        ("${train.seed}", "${train.seed}"),
+        ("hydra.run.dir=runs/${model.name}", "hydra.run.dir=runs/${model.name}"),
+        ("{}", "{}"),
+        ('{"data.path": 1}', '{"data.path": 1}'),
+        ("{instruction} {output} {epoch:02d}", "{instruction} {output} {epoch:02d}"),
+        ("--name={{data.path}}-{run_name}-{val.loss}", "--name={{data.path}}-{run_name}-{val.loss}"),
+        ("{output_dir}", "{output_dir}"),
     ],
 )
 def test_settings_in_a_command_are_filled_in_and_other_braces_are_kept(tmp_path: Path, word: str, filled: str) -> None:
     write(tmp_path, f"command: [look, '{word}']\n")
     assert load_config("mine", tmp_path).config.command == ("look", filled)
+
+
+def test_braces_in_python_code_are_no_placeholders(tmp_path: Path) -> None:
+    code = "print(f'{data.path}')"
+    write(tmp_path, f'command: [python3, -c, "{code}"]\n')
+    assert load_config("mine", tmp_path).config.command == ("python3", "-c", code)
+    write(tmp_path, f'command: [bash, -c, "{code}"]\n')
+    assert "did you mean {data_dir}?" in problems(tmp_path)[0].message
 
 
 @pytest.mark.parametrize(
