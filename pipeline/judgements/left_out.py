@@ -27,12 +27,12 @@ PATTERN = re.compile(r"[*?]")
 class LeftOut:
     """The project's files: `sent` returns True for a file or folder that is sent, `exists` for one that the laptop has.
 
-    `holds_inputs` returns True for a file, or a folder with files, of data or of a model.
+    `input_in` returns a file of data or of a model in a folder, the path itself if it is such a file, or "".
     """
 
     sent: Callable[[str], bool]
     exists: Callable[[str], bool]
-    holds_inputs: Callable[[str], bool]
+    input_in: Callable[[str], str]
 
     def path_in(self, text: str) -> str:
         """Return the path of the project in `text` if it exists on the laptop and is not sent, else ""."""
@@ -53,7 +53,7 @@ def left_out_suspects(uses: Iterable[PathUse], project: LeftOut, config: str) ->
     """
     for use in uses:
         is_path = "/" in use.path or use.file == config
-        if use.certain or (is_path and not _looks_written(use.path) and project.holds_inputs(use.path)):
+        if use.certain or (is_path and not _looks_written(use.path) and project.input_in(use.path)):
             yield use
 
 

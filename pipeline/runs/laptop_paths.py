@@ -24,7 +24,12 @@ from remote.protocol.hidden import Identifier
 INPUTS = frozenset(
     {".arrow", ".bin", ".csv", ".flac", ".gguf", ".json", ".jsonl", ".m4a", ".model", ".mp3", ".ogg", ".opus"}
     | {".npy", ".npz", ".parquet", ".pt", ".pth", ".safetensors", ".tar", ".tsv", ".txt", ".wav", ".zip"}
+    | {".gz", ".h5", ".hdf5", ".lmdb", ".mdb", ".mp4", ".pickle", ".pkl", ".tfrecord", ".tgz", ".xz", ".zst"}
 )
+IMAGES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
+"""A folder of images is probably data; a single image is often a plot."""
+KEEP_FOLDERS = frozenset({".keep", ".gitkeep", ".gitignore", ".placeholder", "README.md"})
+"""Files that git tracks in a folder whose other files are not part of the repository."""
 MOST_FOLDERS, MOST_NAMES = 20, 200
 
 
@@ -42,12 +47,21 @@ def laptop_paths(host: Host, view: View) -> Report:
     if not found and not left_out:
         return Report()
     absolute = {use.path: use.path for use in found if not is_windows(use.path) and not use.path.startswith("../")}
-    tree = PurePosixPath(view.workdir, view.layout.tree)
-    asked = {**absolute, **{use.path: str(tree / use.path) for use in left_out}}
+    asked = {**absolute, **_on_host_of(view, left_out, project)}
     paths = sorted(asked.values())
     there = read_field(tuple[Identifier, ...], host, host.ask("file.exist", {"paths": paths}), "there") if paths else ()
     on_host = {path for path, at in asked.items() if at in there}
     return judge_laptop_paths(found, laptop, on_host).plus(judge_left_out(left_out, project, on_host))
+
+
+def _on_host_of(view: View, left_out: Iterable[PathUse], project: LeftOut) -> dict[str, str]:
+    """Return {path in the project: path on the host whose existence shows that the host has it}.
+
+    The host may have a folder with other files than those that are not sent, so one of these files is named instead.
+    """
+    tree, kept = PurePosixPath(view.workdir, view.layout.tree), _folders_of(view.scan.manifest.rows)
+    files = {use.path: project.input_in(use.path) if use.path in kept else use.path for use in left_out}
+    return {path: str(tree / file) for path, file in files.items()}
 
 
 def config_paths(view: View, options_read: frozenset[str], project: LeftOut) -> Iterator[PathUse]:
@@ -95,15 +109,18 @@ def left_out_of(view: View) -> LeftOut:
     """Return the view of the project's files by which paths are found that are not sent."""
     root, data = view.loaded.root, data_name(view.loaded)
     rows = view.scan.manifest.rows
-    sent = {*rows, *_folders_of(rows)}
+    sent = {*rows, *_folders_of(path for path in rows if PurePosixPath(path).name not in KEEP_FOLDERS)}
+    kept = _folders_of(rows) - sent
+    input_in = cache(lambda path: _input_in(root, path))
 
     def is_sent(path: str) -> bool:
         of_data = data and (f"{path}/".startswith(f"{data}/") or f"{data}/".startswith(f"{path}/"))
         links = path in rows or any(str(above) in rows for above in PurePosixPath(path).parents)
-        return not rows or path in sent or bool(of_data) or links or _is_never_sent(root, path)
+        is_empty = path in kept and not input_in(path)
+        return not rows or path in sent or is_empty or bool(of_data) or links or _is_never_sent(root, path)
 
     exists = os.path.exists  # Unlike Path.exists, it raises no error for a name that is too long.
-    return LeftOut(is_sent, cache(lambda path: exists(root / path)), cache(lambda path: _holds_inputs(root / path)))
+    return LeftOut(is_sent, cache(lambda path: exists(root / path)), input_in)
 
 
 def _folders_of(paths: Iterable[str]) -> set[str]:
@@ -127,12 +144,19 @@ def _is_environment(folder: Path) -> bool:
     return (folder / "pyvenv.cfg").exists()
 
 
-def _holds_inputs(path: Path) -> bool:
-    """Return True for a file of data or of a model, and for a folder with such a file among the first entries."""
-    if path.is_file():
-        return path.suffix.lower() in INPUTS
-    walked = islice(os.walk(path), MOST_FOLDERS)
-    return any(PurePosixPath(name).suffix.lower() in INPUTS for _, _, names in walked for name in names[:MOST_NAMES])
+def _input_in(root: Path, path: str) -> str:
+    """Return the path itself if it is a file of data or of a model, or such a file among the first ones of the folder.
+
+    Return "" if there is none. In a folder, images count too.
+    """
+    top = root / path
+    if top.is_file():
+        return path if top.suffix.lower() in INPUTS else ""
+    for folder, _, names in islice(os.walk(top), MOST_FOLDERS):
+        for name in names[:MOST_NAMES]:
+            if PurePosixPath(name).suffix.lower() in INPUTS | IMAGES:
+                return PurePosixPath(path, os.path.relpath(folder, top), name).as_posix()
+    return ""
 
 
 def _laptop_of(view: View) -> Laptop:

@@ -80,6 +80,41 @@ def test_data_in_an_ignored_folder_that_the_script_joins_are_named(host: Host, t
 
 
 @pytest.mark.parametrize(
+    ("script", "line"),
+    [
+        ("PHOTOS = Path('./sets/photos/')\nfor one in PHOTOS.iterdir():\n    print(one)\n", 1),
+        ("import glob\n\nROOT = 'sets/photos'\nnames = sorted(glob.glob(f'{ROOT}/*.JPG'))\n", 3),
+    ],
+)
+def test_a_constant_that_names_an_ignored_folder_of_images_is_reported(
+    host: Host, tmp_path: Path, script: str, line: int
+) -> None:
+    seen = view(tmp_path / "project", script)
+    (tmp_path / "project/sets/photos").mkdir()
+    (tmp_path / "project/sets/photos/1.JPG").touch()
+    [finding] = found(host, seen)
+    assert finding.where == f"train.py:{line}" and finding.message.startswith("sets/photos is not sent")
+
+
+def test_a_folder_of_which_git_tracks_only_an_empty_file_is_not_sent(host: Host, tmp_path: Path) -> None:
+    """The host has this folder already, with the empty file in it."""
+    root = tmp_path / "project"
+    (root / "corpus/in").mkdir(parents=True)
+    (root / "corpus/in/.gitkeep").touch()
+    script, rules = "names = [one.name for one in Path('corpus/in').glob('*')]\n", "corpus/in/*\n!.gitkeep\n"
+    seen = replace(view(root, script, rules=rules), workdir=str(tmp_path / "host"))
+    assert found(host, seen) == []
+    (root / "corpus/in/1.png").touch()
+    seen = replace(view(root, script, rules=rules), workdir=seen.workdir)
+    on_host = Path(seen.workdir, seen.layout.tree, "corpus/in")
+    on_host.mkdir(parents=True)
+    [finding] = found(host, seen)
+    assert (finding.where, finding.message.partition(",")[0]) == ("train.py:1", "corpus/in is not sent")
+    (on_host / "1.png").touch()
+    assert found(host, seen) == []
+
+
+@pytest.mark.parametrize(
     ("script", "words"),
     [
         (LOADS, ("--base_model=owner/name",)),
