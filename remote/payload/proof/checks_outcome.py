@@ -6,6 +6,7 @@ import re
 from typing import Iterator, Optional
 
 from remote.payload.proof.evidence import Evidence, Result, error, passed, warning
+from remote.payload.proof.failure_text import failure_text
 from remote.payload.proof.no_steps import explain_no_steps, ran_without_hooks
 from remote.protocol.exits import ExitCode
 from remote.protocol.proof import NotChecked
@@ -43,13 +44,13 @@ LONGEST_MESSAGE = 400
 
 
 def _failure(evidence: Evidence) -> Optional[str]:
-    """Return the exception, last line or exit status of a command that failed, or None if it did not fail."""
+    """Return the exception, last text or exit status of a command that failed, or None if it did not fail."""
     crash = next((rank.crash for rank in evidence.ranks if rank.crash is not None), None)
     if crash is not None:
         return f"{crash.type}: {' '.join(crash.message.split())[:LONGEST_MESSAGE]}"
     if evidence.exit in (None, 0):
         return None
-    return _last_line(evidence.output_tail) or f"exit {evidence.exit}"
+    return failure_text(evidence.output_tail)[:LONGEST_MESSAGE] or f"exit {evidence.exit}"
 
 
 def _failed(evidence: Evidence, failure: str) -> Iterator[Result]:
@@ -77,8 +78,3 @@ def _ended(evidence: Evidence) -> Result:
     if counted < required and evidence.exit == 0:
         return warning("proof-short", f"the command ended by itself after {counted} effective optimizer steps")
     return passed("command", f"{len(evidence.steps)} optimizer steps were recorded, then the command was ended")
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
