@@ -156,6 +156,29 @@ def test_missing_modules_are_named_in_the_message(modules, named):
     assert finding.message.endswith(f": {named}")
 
 
+@pytest.mark.parametrize(
+    ("line", "check", "message"),
+    [
+        (
+            "finetune.py: error: argument --use_adalora: invalid strtobool value: ''",
+            "argument-value",
+            "The script's argument parser rejects the value of an option: --use_adalora: invalid strtobool value: ''",
+        ),
+        (
+            "[rank0]: src/fit.py: error: argument -b/--batch: invalid choice: 3 (choose from 2, 4)",
+            "argument-value",
+            "rejects the value of an option: -b/--batch: invalid choice: 3 (choose from 2, 4)",
+        ),
+        ("fit.py: error: argument --fp16: not allowed with argument --bf16", "arguments", "does not define an option"),
+        ("fit.py: error: unrecognized arguments: --bf16", "arguments", "does not define an option"),
+    ],
+)
+def test_an_option_with_a_wrong_value_is_not_an_undefined_option(line, check, message):
+    [finding] = diagnose_text(f"usage: fit.py [-h]\n{line}\n")
+    assert finding.check == check
+    assert message in finding.message
+
+
 def test_only_entries_with_a_name_group_add_names():
     named = [entry for entry in load_catalog() if entry.named]
     assert all(entry.pattern.groups and all(entry.name_in(sample) for sample in entry.samples) for entry in named)
