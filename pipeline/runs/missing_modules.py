@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from fixers.setup.environment import is_requested
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from fixers.setup.environment import VENV, is_requested, venv_of
 from fixers.setup.imported_modules import imports_of_script, packages_of
-from fixers.setup.project_packages import REQUIREMENTS
+from fixers.setup.project_packages import REQUIREMENTS, NoPackages, ProjectPackages, names_of, read_packages
 from pipeline.runs.fixes import fixer_settings_of
 from pipeline.runs.view import View
 from remote.host import Host
@@ -26,6 +29,22 @@ def missing_after(host: Host, view: View, exit_status: int | None) -> Report:
     return missing_modules(host, view) if exit_status else Report()
 
 
+def _hint_to_list(view: View, setting: object, packages: Sequence[str]) -> str:
+    """Return what to write so that the next run installs the packages.
+
+    If the interpreter that was found has torch, nothing is installed, unless a venv is chosen instead of it.
+    """
+    try:
+        listed = names_of(view.scan, read_packages(view.scan, setting if isinstance(setting, Mapping) else {}))
+    except NoPackages:
+        listed = frozenset()
+    unlisted = [each for each in packages if not names_of(view.scan, ProjectPackages(packages=(each,))) <= listed]
+    steps = [f"add to {REQUIREMENTS}, one package a line: {', '.join(unlisted)}"] if unlisted else []
+    tree = str(PurePosixPath(view.workdir, view.layout.tree))
+    is_own = venv_of(view.survey.interpreter.path, tree) is not None
+    return "; then: ".join([*steps, "pipeline run" if is_own else f"pipeline run --set host.python={VENV}/bin/python"])
+
+
 def missing_modules(host: Host, view: View) -> Report:
     """Return one warning with all modules that the script imports at its start and that the interpreter lacks.
 
@@ -41,9 +60,7 @@ def missing_modules(host: Host, view: View) -> Report:
     if not lacking:
         return Report()
     packages = packages_of(lacking)
-    if is_requested(fixer_settings_of(view).get("environment")):
-        hint = f"add to {REQUIREMENTS}, one package a line: {', '.join(packages)}; then: pipeline run"
-    else:
-        hint = install_on_host(python.path, packages)
+    setting = fixer_settings_of(view).get("environment")
+    hint = _hint_to_list(view, setting, packages) if is_requested(setting) else install_on_host(python.path, packages)
     message = f"{script} imports {', '.join(lacking)}, which {python.path} does not have"
     return Report((Finding.warning("packages", message, script, hint),))

@@ -32,7 +32,10 @@ def project(root: Path, *overrides: str) -> View:
         ((), [f"(cd / && {sys.executable} -m pip install no_such_one no_such_two)   (on the host)"]),
         (
             ("fixers.environment=create",),
-            ["add to requirements.txt, one package a line: no_such_one, no_such_two; then: pipeline run"],
+            [
+                "add to requirements.txt, one package a line: no_such_one, no_such_two; then: pipeline run --set"
+                " host.python=venv/bin/python"
+            ],
         ),
         (("env.PYTHONPATH=src",), []),
     ],
@@ -62,3 +65,31 @@ def test_modules_on_the_module_path_of_the_login_files_are_not_missing(
     finally:
         host.close()
     assert finding.message.startswith("train.py imports no_such_two, which")
+
+
+@pytest.mark.parametrize(
+    ("listed", "steps"),
+    [
+        ("no-such.one==1.0\nNo_Such_Two\n", ""),
+        ("no_such_two>=2\n", "add to requirements.txt, one package a line: no_such_one; then: "),
+    ],
+)
+@pytest.mark.parametrize(("in_project", "option"), [(False, " --set host.python=venv/bin/python"), (True, "")])
+def test_a_package_that_is_listed_already_is_installed_into_an_environment_of_the_project(
+    tmp_path: Path, listed: str, steps: str, in_project: bool, option: str
+) -> None:
+    view = project(tmp_path / "project", "fixers.environment=create")
+    (view.loaded.root / "requirements.txt").write_text(listed)
+    view = replace(view, scan=scan_project(view.loaded.root))
+    if in_project:
+        venv = Path(view.workdir, view.layout.tree, "venv/bin")
+        venv.mkdir(parents=True)
+        (venv / "python").symlink_to(sys.executable)
+        python = replace(view.survey.interpreter, path=str(venv / "python"))
+        view = view.with_survey(replace(view.survey, interpreter=python))
+    host = local_host(str(install_payload(tmp_path / "host")))
+    try:
+        [finding] = missing_modules(host, view).findings
+    finally:
+        host.close()
+    assert finding.hint == f"{steps}pipeline run{option}"
