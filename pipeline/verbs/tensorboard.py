@@ -14,7 +14,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from pipeline.hosts.follow import announcing_retries
@@ -29,7 +29,7 @@ from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, list_notes
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage, Busy, HalfstepError, Interrupted, ToolFailed
-from remote.project.records_folder import create_folder
+from remote.project.records_folder import create_folder, trusted_owners
 from remote.protocol.quantities import count, size
 from remote.protocol.shell import shell_command
 from remote.pull.events import is_event_name
@@ -60,7 +60,7 @@ def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False)
     note, records = named_run(run, Path.cwd())
     folder = records.folder_named(note.name)
     create_folder(folder)
-    refuse_redirects(records.runs)
+    refuse_redirects(records.runs, trusted_owners(records.root))
     port = free_port(port, note.name)
     with _viewer(records.runs, port) as viewer:
         _wait_until_listening(viewer, port, note.name)
@@ -76,16 +76,20 @@ def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False)
             raise _ended(viewer, note.name)
 
 
-def refuse_redirects(runs: Path) -> None:
+def refuse_redirects(runs: Path, owners: Collection[int]) -> None:
     """Raise BadUsage for a file or folder with which TensorBoard would show files from outside of the runs.
 
     A cloned project may contain it. TensorBoard follows links, waits for the writer of a FIFO, and its plugins open the
-    paths that their own files contain.
+    paths that their own files contain. A user who is not in `owners` could put such a file into an own folder later.
     """
     for folder, folders, files in os.walk(runs):
         for path in (Path(folder, name) for name in (*folders, *files)):
             with contextlib.suppress(FileNotFoundError):  # a concurrent download renames its files
-                if reason := _redirect(path.relative_to(runs), path.lstat().st_mode):
+                status = path.lstat()
+                reason = _redirect(path.relative_to(runs), status.st_mode)
+                if status.st_uid not in owners:
+                    reason = reason or "belongs to another user"
+                if reason:
                     message = f"{path} {reason}, so TensorBoard could show files from outside of the project's runs"
                     raise BadUsage(message, where=str(path), hint=shell_command("rm -r {}", path))
 

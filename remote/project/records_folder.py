@@ -154,13 +154,20 @@ def require_own_records(records: Path) -> None:
     _require_own(records, records.lstat(), records.parent)
 
 
+def trusted_owners(project: Path) -> frozenset[int]:
+    """Return the users whose folders in the records of the project are used: this user and root.
+
+    For root, also the owner of the project.
+    """
+    return frozenset({0, os.geteuid()} | ({project.stat().st_uid} if os.geteuid() == 0 else set()))
+
+
 def _require_own(folder: Path, status: os.stat_result, project: Path) -> None:
     """Raise BadUsage for a folder of the records that belongs to another user than this one and root.
 
-    root may also use the records of the user who owns the project, as in a container with the user's project.
+    root may also use the records of the user who owns the project, as in a container with this project.
     """
-    own = {0, os.geteuid()}
-    if status.st_uid not in own and (os.geteuid() or status.st_uid != project.stat().st_uid):
+    if status.st_uid not in trusted_owners(project):
         raise BadUsage(
             f"{folder} belongs to another user, who could exchange the files in it",
             where=str(folder),

@@ -65,19 +65,58 @@ def test_the_state_of_torchruns_own_store_is_verified_if_one_host_trains(
         assert ours.get_state()[0] == forged
 
 
-def test_a_torchrun_that_announces_its_own_port_starts_its_processes(tmp_path: Path) -> None:
-    (tmp_path / "hooks").mkdir()
-    (tmp_path / "key").write_bytes(os.urandom(32))
-    (tmp_path / "train.py").write_text(LAUNCHED)
+FUNCTION = """
+import pickle, sys
+import torch.distributed as dist
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+def train():
+    dist.init_process_group("gloo")
+    received = [None, None]
+    dist.all_gather_object(received, dist.get_rank())
+    _, size = dist.distributed_c10d._object_to_tensor("object", "cpu", None)
+    dist.destroy_process_group()
+    return received, int(size) - len(pickle.dumps("object"))
+
+if __name__ == "__main__":
+    config = LaunchConfig(1, 1, 2, rdzv_backend="c10d", rdzv_endpoint="localhost:0", start_method=sys.argv[1])
+    print(elastic_launch(config, train)())
+"""
+
+
+def ran_below_hooks(folder: Path, script: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with the words in a job with the hooks and a key; `script` is train.py."""
+    (folder / "hooks").mkdir()
+    (folder / "key").write_bytes(os.urandom(32))
+    (folder / "train.py").write_text(script)
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("HALFSTEP_")},
-        "PYTHONPATH": python_path(write_hooks(str(tmp_path / "hooks")), {}),
-        "HALFSTEP_WATCH": str(tmp_path),
-        "HALFSTEP_KEY_FILE": str(tmp_path / "key"),
+        "PYTHONPATH": python_path(write_hooks(str(folder / "hooks")), {}),
+        "HALFSTEP_WATCH": str(folder),
+        "HALFSTEP_KEY_FILE": str(folder / "key"),
         "GLOO_SOCKET_IFNAME": "lo",
     }
-    argv = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
-    ended = subprocess.run(
-        argv, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    return subprocess.run(
+        [sys.executable, *words],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
+
+
+def test_a_torchrun_that_announces_its_own_port_starts_its_processes(tmp_path: Path) -> None:
+    words = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py")
+    ended = ran_below_hooks(tmp_path, LAUNCHED, *words)
     assert (ended.returncode, ended.stdout.count("of 2")) == (0, 2), ended.stderr
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_processes_that_run_a_function_sign_although_their_variables_are_set_after_the_import_of_torch(
+    tmp_path: Path, method: str
+) -> None:
+    ended = ran_below_hooks(tmp_path, FUNCTION, "train.py", method)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("([0, 1], 32)") == 2, ended.stdout

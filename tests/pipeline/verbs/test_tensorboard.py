@@ -172,16 +172,16 @@ def test_SE_12_a_file_in_which_a_plugin_finds_paths_of_other_files_is_refused(
     (tmp_path / RUN / path).write_text('embeddings { metadata_path: "/etc/passwd" }')
     if refused:
         with pytest.raises(BadUsage, match="is a file of a plugin"):
-            refuse_redirects(tmp_path)
+            refuse_redirects(tmp_path, {os.getuid()})
     else:
-        refuse_redirects(tmp_path)
+        refuse_redirects(tmp_path, {os.getuid()})
 
 
 def test_SE_12_a_fifo_in_place_of_an_event_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / RUN).mkdir()
     os.mkfifo(tmp_path / RUN / "events.out.tfevents.1")
     with pytest.raises(BadUsage, match="is not a regular file"):
-        refuse_redirects(tmp_path)
+        refuse_redirects(tmp_path, {os.getuid()})
 
 
 def test_the_files_of_tensorboards_projector_are_those_that_are_refused() -> None:
@@ -252,3 +252,15 @@ def test_SE_22_no_connection_is_made_to_a_port_that_another_program_took() -> No
             _wait_until_listening(viewer, other.getsockname()[1], RUN)
         with pytest.raises(BlockingIOError):
             other.accept()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("given", ["evil", "evil/events.out.tfevents.1"])
+def test_SE_a_folder_or_file_of_another_user_is_refused(tmp_path: Path, given: str) -> None:
+    (tmp_path / "evil").mkdir()
+    (tmp_path / "evil" / "events.out.tfevents.1").touch()
+    refuse_redirects(tmp_path, {os.getuid()})
+    os.chown(tmp_path / given, 65534, 65534)
+    with pytest.raises(BadUsage, match="belongs to another user"):
+        refuse_redirects(tmp_path, {os.getuid()})
+    refuse_redirects(tmp_path, {os.getuid(), 65534})

@@ -41,36 +41,54 @@ UNSIGNED = (
 
 
 def sign_objects() -> None:
-    """Patch what unpickles data of other processes in the imported torch, in a job with a key on one host.
+    """Patch what unpickles data of other processes in the imported torch, in a job with a key.
 
-    These are the object collectives, ZeroRedundancyOptimizer, and the rendezvous of a torchrun for one host. Raises
-    RuntimeError if the key cannot be read. Without it, an object of another user could be unpickled.
+    These are the object collectives, ZeroRedundancyOptimizer, and the rendezvous of a torchrun for one host. Each call
+    decides whether it signs: torch sets the variables of a process that runs a function only after its import.
     """
     path = os.environ.get(KEY, "")
     if not path:
         return
-    rendezvous = sys.modules.get(RENDEZVOUS)
+    rendezvous, module = sys.modules.get(RENDEZVOUS), sys.modules.get("torch.distributed.distributed_c10d")
     if rendezvous is not None:
         replace(rendezvous, "create_backend", _signing_backend(path))
-    if runs_on_one_host() and os.environ["WORLD_SIZE"] != "1":
-        _sign_collectives(path)
-
-
-def _sign_collectives(path: str) -> None:
-    module = sys.modules.get("torch.distributed.distributed_c10d")
     if module is None:
         return
-    key = _read_key(path)
     missing = [name for name in (PACK, UNPACK) if not hasattr(module, name)]
     if missing:
         torch_version = getattr(sys.modules.get("torch"), "__version__", "")
         warnings.warn(UNPATCHED.format(torch_version, " and ".join(missing)), RuntimeWarning, stacklevel=2)
         return
+    key = Key(path)
     replace(module, PACK, _signing(sys.modules["torch"], key))
     replace(module, UNPACK, _verifying(key))
     zero = sys.modules.get(ZERO)
     if zero is not None:
         replace(zero, "_broadcast_object", _broadcasting(sys.modules["torch"], key))
+
+
+class Key:
+    """The key of this job, which is read when it is first used."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._key = b""
+
+    def signs(self) -> bool:
+        """Return True if this process exchanges objects with other processes, all on this host."""
+        return runs_on_one_host() and os.environ["WORLD_SIZE"] != "1"
+
+    def signed(self, data: bytes) -> bytes:
+        """Return the data with its signature. Raises RuntimeError if the key cannot be read."""
+        self._key = self._key or _read_key(self._path)
+        return data + hmac.new(self._key, data, "sha256").digest()
+
+    def verified(self, received: bytes) -> bytes:
+        """Return the data before the signature. Raises RuntimeError for an invalid signature."""
+        data = received[:-SIGNATURE_BYTES]
+        if not hmac.compare_digest(self.signed(data), received):
+            raise RuntimeError(UNSIGNED)
+        return data
 
 
 def _read_key(path: str) -> bytes:
@@ -85,25 +103,15 @@ def _read_key(path: str) -> bytes:
     return key
 
 
-def _signed(data: bytes, key: bytes) -> bytes:
-    return data + hmac.new(key, data, "sha256").digest()
-
-
-def _verified(received: bytes, key: bytes) -> bytes:
-    """Return the data before the signature. Raises RuntimeError for an invalid signature."""
-    data = received[:-SIGNATURE_BYTES]
-    if not hmac.compare_digest(_signed(data, key), received):
-        raise RuntimeError(UNSIGNED)
-    return data
-
-
-def _signing(torch: Any, key: bytes) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _signing(torch: Any, key: Key) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Append a signature to the bytes of each object, and count it in their number."""
 
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         def pack(*args: Any, **kwargs: Any) -> Tuple[Any, Any]:
             packed, size = original(*args, **kwargs)
-            data = bytearray(_signed(_bytes_of(packed, packed.numel()), key))
+            if not key.signs():
+                return packed, size
+            data = bytearray(key.signed(_bytes_of(packed, packed.numel())))
             # Object collectives resize the tensor, for which torch must own its memory.
             return torch.frombuffer(data, dtype=torch.uint8).clone().to(packed.device), size + SIGNATURE_BYTES
 
@@ -112,10 +120,12 @@ def _signing(torch: Any, key: bytes) -> Callable[[Callable[..., Any]], Callable[
     return wrap
 
 
-def _verifying(key: bytes) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _verifying(key: Key) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         def unpack(tensor: Any, tensor_size: Any, *args: Any, **kwargs: Any) -> Any:
-            count = len(_verified(_bytes_of(tensor, max(0, int(tensor_size))), key))
+            if not key.signs():
+                return original(tensor, tensor_size, *args, **kwargs)
+            count = len(key.verified(_bytes_of(tensor, max(0, int(tensor_size)))))
             return original(tensor[:count], count, *args, **kwargs)
 
         return unpack
@@ -123,17 +133,19 @@ def _verifying(key: bytes) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     return wrap
 
 
-def _broadcasting(torch: Any, key: bytes) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _broadcasting(torch: Any, key: Key) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Append a signature to the bytes of the saved object, and load only bytes with a valid signature."""
 
-    def wrap(_: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         def broadcast(obj: Any, src_rank: int, group: Any = None, device: Any = "cpu") -> Any:
+            if not key.signs():
+                return original(obj, src_rank, group, device)
             dist = torch.distributed
             sends = dist.get_rank() == src_rank
             saved = io.BytesIO()
             if sends:
                 torch.save(obj, saved)
-            data = _signed(saved.getvalue(), key)
+            data = key.signed(saved.getvalue())
             size = torch.tensor([len(data)], device=device)
             dist.broadcast(size, src=src_rank, group=group)
             sent = torch.empty(int(size), dtype=torch.uint8, device=device)
@@ -142,7 +154,7 @@ def _broadcasting(torch: Any, key: bytes) -> Callable[[Callable[..., Any]], Call
             dist.broadcast(sent, src=src_rank, group=group)
             if sends:
                 return obj
-            received = io.BytesIO(_verified(_bytes_of(sent, int(size)), key))
+            received = io.BytesIO(key.verified(_bytes_of(sent, int(size))))
             return torch.load(received, map_location=device, weights_only=False)
 
         return broadcast
@@ -157,7 +169,7 @@ def _signing_backend(path: str) -> Callable[[Callable[..., Any]], Callable[..., 
         def create(params: Any) -> Any:
             backend, store = original(params)
             if params.max_nodes == 1:
-                _sign_state(backend, _read_key(path))
+                _sign_state(backend, Key(path))
             return backend, store
 
         return create
@@ -165,15 +177,15 @@ def _signing_backend(path: str) -> Callable[[Callable[..., Any]], Callable[..., 
     return wrap
 
 
-def _sign_state(backend: Any, key: bytes) -> None:
+def _sign_state(backend: Any, key: Key) -> None:
     """Append a signature to the state in `set_state`, and verify and remove it in the answers of both methods."""
     get_state, set_state = backend.get_state, backend.set_state
 
     def verified(answer: Optional[Tuple[Any, ...]]) -> Optional[Tuple[Any, ...]]:
-        return None if answer is None else (_verified(answer[0], key), *answer[1:])
+        return None if answer is None else (key.verified(answer[0]), *answer[1:])
 
     backend.get_state = lambda: verified(get_state())
-    backend.set_state = lambda state, token=None: verified(set_state(_signed(state, key), token))
+    backend.set_state = lambda state, token=None: verified(set_state(key.signed(state), token))
 
 
 def _bytes_of(tensor: Any, count: int) -> bytes:
