@@ -31,9 +31,11 @@ ASSIGNMENT = re.compile(rb"^[ \t]*(?:export[ \t]+)?(\w+)=((?:\"[^\"]{0,4000}\"|'
 """Matches an assignment of a shell script. A quoted value may have several lines."""
 VARIABLE = re.compile(rb"\$\{?(\w+)")
 WHOLE_VARIABLE = re.compile(rb"\$\{?(\w+)\}?")
+GIVEN = rb"(?:[ \t]*[=:][ \t]*|\t*[ ][ \t]*)"
+"""Matches what separates an option from its value. No character may be matched by two repetitions."""
 ONE_MACHINE = re.compile(
-    rb"""--standalone\b|\b(?:nnodes|num[_-](?:nodes|machines))["']?[ \t]*[=: ][ \t]*["']?1\b(?![:.])"""
-    rb"""|\b(?:node|machine)[_-]rank["']?[ \t]*[=: ][ \t]*["']?0\b""",
+    rb"""--standalone\b|\b(?:nnodes|num[_-](?:nodes|machines))["']?""" + GIVEN + rb"""["']?1\b(?![:.])"""
+    rb"""|\b(?:node|machine)[_-]rank["']?""" + GIVEN + rb"""["']?0\b""",
     re.IGNORECASE,
 )
 MORE_MACHINES = re.compile(
@@ -41,23 +43,24 @@ MORE_MACHINES = re.compile(
 )
 NUMBER = re.compile(rb"\$\{[^}\n]*\}|\$\w+|\d+(?::\d+)?")
 COUNT = re.compile(
-    rb"(?:nnodes|num[_-](?:nodes|machines))[\"']?[ \t]*[=: ][ \t]*[\"']?(" + NUMBER.pattern + rb")", re.IGNORECASE
+    rb"(?:nnodes|num[_-](?:nodes|machines))[\"']?" + GIVEN + rb"[\"']?(" + NUMBER.pattern + rb")", re.IGNORECASE
 )
 """Matches a number of machines: a number, a range or a variable."""
 DEFAULT = re.compile(rb":?[-=]([^}\n]*)\}")
 ENGINES = re.compile(rb"^(?!#(?!SBATCH))[^\n]*(?:SLURM_|\bsrun\b|\bmpirun\b|hostfile)", re.MULTILINE)
 """Matches a program or variable of a scheduler, which may start processes on several machines."""
 SCHEDULED = re.compile(rb"\bsrun\b|hostfile")
-ONE_NODE = re.compile(rb"(?:^#SBATCH|\bsrun)[^\n]*[ \t](?:--nodes[ =]|-N[ =]?)1(?![\w:-])", re.MULTILINE)
+ON_NODES = re.compile(rb"^#SBATCH|\bsrun")
+ONE_NODE = re.compile(rb"[ \t](?:--nodes[ =]|-N[ =]?)1(?![\w:-])")
 ON_CARDS = re.compile(rb"\btorchrun\b|\btorch\.distributed\.(?:run|launch)\b|\baccelerate\b")
 IN_PROCESSES = re.compile(
     rb"\btorchrun\b|\btorch\.distributed\.(?:run|launch)\b|\baccelerate[ \t]+launch\b"
     rb"|\b(?:srun|mpirun|mpiexec|horovodrun)\b|(?<![\w./-])deepspeed(?=[ \t])"
 )
 """Matches a launcher that may start several processes of a script."""
-ONE_PROCESS = re.compile(
-    rb"--(?:nproc[_-]per[_-]node|num[_-](?:processes|gpus))[= ][\"']?1\b|\b(?:mpi|horovod)\w+[ ][^\n]*-np?[ ]1\b"
-)
+ONE_PROCESS = re.compile(rb"--(?:nproc[_-]per[_-]node|num[_-](?:processes|gpus))[= ][\"']?1\b")
+BY_MPI = re.compile(rb"\b(?:mpi|horovod)\w+[ ]")
+ONE_BY_MPI = re.compile(rb"-np?[ ]1\b")
 ACCELERATE_CONFIG = re.compile(rb"--config[_-]file[ =]+[\"']?([^\s\"']+)")
 BF16 = re.compile(
     rb"--(?:\w+[._-])?bf16(?![\w-])(?![ =]+[\"']?(?:false|0|no)\b)|mixed[_-]precision[ =]+[\"']?bf16\b", re.IGNORECASE
@@ -155,7 +158,13 @@ def _scheduled(text: bytes) -> int | None:
     lines = [found[0] for found in ENGINES.finditer(text)]
     if not any(SCHEDULED.search(each) for each in lines):
         return UNKNOWN if lines else None
-    return ONE if ONE_NODE.search(text) else SEVERAL
+    return ONE if _follows(ONE_NODE, ON_NODES, text) else SEVERAL
+
+
+def _follows(pattern: re.Pattern[bytes], first: re.Pattern[bytes], text: bytes) -> bool:
+    """Return True if a line of the text matches `first`, and after it the pattern. Takes linear time."""
+    starts = ((line, first.search(line)) for line in text.split(b"\n"))
+    return any(start is not None and pattern.search(line, start.end()) for line, start in starts)
 
 
 def _machines_of(line: bytes, scheduled: int | None, values: Values) -> int:
@@ -172,7 +181,8 @@ def _machines_of(line: bytes, scheduled: int | None, values: Values) -> int:
 
 def _starts_processes(line: bytes, values: Values) -> bool:
     given = _with_values(line, values)
-    return IN_PROCESSES.search(given) is not None and ONE_PROCESS.search(given) is None
+    one = ONE_PROCESS.search(given) is not None or _follows(ONE_BY_MPI, BY_MPI, given)
+    return IN_PROCESSES.search(given) is not None and not one
 
 
 def _with_values(line: bytes, values: Values) -> bytes:

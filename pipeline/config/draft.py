@@ -21,6 +21,7 @@ READMES = ("README.md", "readme.md", "README.rst", "README")
 LAUNCHERS = ("python ", "python3 ", "torchrun ", "accelerate launch ", "deepspeed ")
 MAX_COMMAND = 4000
 """The longest command of a README, in characters, that is split into words, which takes time by the square."""
+LONGEST_PAGE = 200_000
 PLAIN = re.compile(r"[A-Za-z_/~][\w./~-]*", re.ASCII)
 # A placeholder, or syntax of a shell.
 FILL_IN = re.compile(r"[<>$|&;{}\[\]*`]|\.\.\.|path/to|your|#", re.IGNORECASE)
@@ -32,8 +33,8 @@ class Guess:
 
     `scripts` are probable training scripts, the most likely first. `interactive` are training scripts that wait for
     keyboard input; `modules` are those that must be started with `python -m`: the name of the module, and the folder
-    from which Python must import it. `shells` are the shell scripts (path and
-    content), `pages` the contents of the README files. `sources` is True if the project has Python files.
+    from which Python must import it. `shells` are the shell scripts that take no arguments, each with the Python files
+    that it starts; `pages` are the beginnings of the README files. `sources` is True if the project has Python files.
     """
 
     scripts: tuple[str, ...] = ()
@@ -41,7 +42,7 @@ class Guess:
     modules: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     collator: str = ""
     requirements: str = ""
-    shells: tuple[tuple[str, bytes], ...] = ()
+    shells: Mapping[str, frozenset[str]] = field(default_factory=dict)
     pages: tuple[bytes, ...] = ()
     sources: bool = False
 
@@ -74,25 +75,29 @@ class Guess:
         """Return the shell script that starts the script and takes no arguments, or "" if there is not exactly one."""
         module = self._module_of(script).replace(".", "/")
         names = {script, f"{module}.py", f"{module.removesuffix('/__main__')}.py"}
-        starting = [path for path, data in self.shells if b"$1" not in data and names & files_started(path, data)]
+        starting = [path for path, started in self.shells.items() if names & started]
         return starting[0] if len(starting) == 1 else ""
 
 
 def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
-    """Find the training scripts, their launchers, the collator and the requirements. `files` are (path, content)."""
+    """Find the training scripts, their launchers, the collator and the requirements. `files` are (path, content).
+
+    No content is kept, except the beginnings of README files: together, the files may be larger than the memory.
+    """
     found: list[Candidate] = []
     collator = requirements = ""
-    shells: list[tuple[str, bytes]] = []
+    shells: dict[str, frozenset[str]] = {}
     pages: list[bytes] = []
     sources = False
     packages: set[str] = set()
     for path, data in files:
         if path.endswith(".sh"):
-            shells.append((path, data))
+            if b"$1" not in data:
+                shells[path] = files_started(path, data)
         elif path in REQUIREMENTS:
             requirements = requirements or path
         elif path in READMES:
-            pages.append(data)
+            pages.append(data[:LONGEST_PAGE])
         elif path.endswith(".py") and not TESTS.search(path):
             sources = True
             if posixpath.basename(path) == "__init__.py":
@@ -102,7 +107,7 @@ def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
             if candidate := judge_script(path, data):
                 found.append(candidate)
     modules = {one.path: module for one in found if (module := module_of(one, packages))}
-    return Guess(*_ranked(found), modules, collator, requirements, tuple(shells), tuple(pages), sources)
+    return Guess(*_ranked(found), modules, collator, requirements, shells, tuple(pages), sources)
 
 
 def _ranked(found: list[Candidate]) -> tuple[tuple[str, ...], tuple[str, ...]]:

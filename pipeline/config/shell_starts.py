@@ -17,7 +17,9 @@ NESTED = 3
 """The number of times that variables are replaced, because a value may contain other variables."""
 MOST_VALUES = 8
 LONGEST_VALUE = 500
-LONGEST_TEXT = 200_000
+LONGEST_TEXT = 64 * 2**10
+LONGEST_LINE = 4000
+"""Longer lines are data: the time of a search can grow with the square of a line's length."""
 
 
 def files_started(path: str, data: bytes) -> frozenset[str]:
@@ -30,9 +32,14 @@ def files_started(path: str, data: bytes) -> frozenset[str]:
     for name, value in ASSIGNMENT.findall(text):
         values.setdefault(name, []).append(b" ".join(value.split()).strip(b"\"'")[:LONGEST_VALUE])
     variants = min(MOST_VALUES, max(map(len, values.values()), default=1))
-    texts = [text, *(_with_values(text, values, number) for number in range(variants))]
-    found = (each.script for one in texts for each in launched_in(path, FOLDER_OF_LAUNCHER.sub(b"", one)))
+    texts = dict.fromkeys([text, *(_with_values(text, values, number) for number in range(variants))])
+    found = (each.script for one in texts for each in launched_in(path, FOLDER_OF_LAUNCHER.sub(b"", _commands(one))))
     return frozenset(posixpath.normpath(OUTSIDE.sub("", script)) for script in found)
+
+
+def _commands(text: bytes) -> bytes:
+    """Return the lines of the text that may be commands."""
+    return b"\n".join(line for line in text.split(b"\n") if len(line) <= LONGEST_LINE)
 
 
 def _with_values(text: bytes, values: Mapping[bytes, Sequence[bytes]], number: int) -> bytes:

@@ -118,6 +118,44 @@ def test_SE_12_hostile_text_of_half_a_megabyte_is_read(reader: str, fill: bytes)
     HOSTILE[reader](fill * (2**19 // len(fill)))  # the time limit of a test is far below the one of quadratic time
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"srun;" * 2**19,
+        b"torchrun train.py " + b"mpi_x " * 2**19,
+        b"python train.py --nnodes" + b" " * 2**19,
+        b"torchrun train.py --machine_rank=" + b" " * 2**19,
+    ],
+    ids=["srun", "mpi", "nnodes", "rank"],
+)
+def test_SE_12_numbers_of_machines_and_processes_on_one_long_line_are_read(line: bytes) -> None:
+    [found] = launched_in("run.sh", b"torchrun train.py\n" + line)[:1]
+    assert found.machines == (SEVERAL if b"srun" in line else ONE)
+
+
+@pytest.mark.parametrize(
+    ("given", "machines"),
+    [
+        (b"--nnodes 1", ONE),
+        (b"--nnodes=1", ONE),
+        (b"--nnodes \t= \t1", ONE),
+        (b"--nnodes \t 2", SEVERAL),
+        (b"--nnodes\t : 2", SEVERAL),
+    ],
+)
+def test_the_number_of_machines_may_follow_any_separator(given: bytes, machines: int) -> None:
+    [found] = launched_in("run.sh", b"torchrun " + given + b" train.py\n")
+    assert found.machines == machines
+
+
+@pytest.mark.parametrize(
+    ("command", "processes"), [(b"mpirun -x A -np 1", False), (b"mpirun -np 2", True), (b"mpirun -np 2 -np 1", False)]
+)
+def test_mpi_starts_several_processes_unless_its_line_has_the_number_one(command: bytes, processes: bool) -> None:
+    [found] = launched_in("run.sh", command + b" python train.py\n")
+    assert found.processes is processes
+
+
 BEGINNINGS = {
     FROM: b"from a import (\n",
     ON_BY_DEFAULT: b'"bf16" , \n',

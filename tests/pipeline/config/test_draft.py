@@ -10,6 +10,7 @@ import pytest
 from pipeline.config.document import parse_document
 from pipeline.config.draft import Answers, guess_project, render_config, render_host
 from pipeline.config.hosts import load_host
+from pipeline.config.shell_starts import files_started
 from tests.pipeline.config.config_files import write
 
 TRAIN = ("src/train.py", b"if __name__ == '__main__':\n    loss.backward()\n    optimizer.step()\n")
@@ -43,6 +44,33 @@ def test_the_one_shell_script_that_starts_the_training_is_the_command(
     assert (guess.scripts, guess.command_of("src/train.py")) == (("src/train.py",), command)
     words = f'["{command[0]}", "{command[1]}"]'
     assert f"command: {words} " in render_config(Answers("x", "local", "", "src/train.py", "", command))
+
+
+@pytest.mark.parametrize("line", [b"srun " * 10_000, b"python " * 5000, b"$a .py " * 5000])
+def test_SE_12_a_long_line_of_a_shell_script_is_no_command(line: bytes) -> None:
+    script = b"a=1\n" * 8 + b"python train.py\n" + line + b"python other.py\n"
+    assert files_started("run.sh", script) == {"train.py"}
+
+
+@pytest.mark.parametrize(("times", "started"), [(2, {"train.py", "other.py"}), (100, {"train.py"})])
+def test_SE_12_a_line_that_its_variables_make_long_is_no_command(times: int, started: set[str]) -> None:
+    script = b"a='" + b"srun " * 90 + b"'\nS=other.py\npython train.py\n" + b"$a " * times + b"python $S\n"
+    assert files_started("run.sh", script) == started
+
+
+def test_SE_12_each_shell_script_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(path: str, data: bytes) -> frozenset[str]:
+        read.append(path)
+        return files_started(path, data)
+
+    monkeypatch.setattr("pipeline.config.draft.files_started", counted)
+    files = [(f"train{number}.py", TRAIN[1]) for number in range(9)]
+    guess = guess_project([*files, ("run.sh", b"python train0.py\n"), ("args.sh", b"python train1.py $1\n")])
+    commands = [guess.command_of(script) for script in guess.scripts]
+    assert len(commands) == 9 and ("bash", "run.sh") in commands and ("python", "train1.py") in commands
+    assert read == ["run.sh"]
 
 
 def test_no_shell_script_takes_the_place_of_a_script_that_the_user_named() -> None:
