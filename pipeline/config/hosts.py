@@ -24,6 +24,9 @@ from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import Finding
 from remote.protocol.regular import read_regular
 
+CHOSEN = ("known_hosts", "host_key", "workdir")
+"""The settings that have more effect if the user chose them."""
+
 
 @dataclass(frozen=True)
 class LoadedHost:
@@ -32,7 +35,9 @@ class LoadedHost:
     `similar_names` are names of known hosts that are similar; empty if a known host has exactly this name. `source` is
     the chosen file or alias. `file_values` are the values in the host's file, without overrides. `argument` is the
     value of --host, which commands in hints repeat. `known_hosts_data` is the content of the file that `known_hosts` of
-    the host's file names. It is read once, because a confirmation is valid for the host keys in it.
+    the host's file names. It is read once, because a confirmation is valid for the host keys in it. `chosen` are the
+    settings of CHOSEN that the user gave in the command; others may have written a host file. For a recorded run, they
+    include those that the user had confirmed, and `known_hosts_data` has the keys that were valid at its start.
     """
 
     name: str
@@ -43,6 +48,7 @@ class LoadedHost:
     file_values: Mapping[str, Any] = field(default_factory=dict)
     argument: str = ""
     known_hosts_data: bytes | None = field(default=None, repr=False)
+    chosen: tuple[str, ...] = ()
 
     @property
     def note(self) -> str:
@@ -89,7 +95,12 @@ def load_host(
     label = path.stem if path else destination.name if destination else name
     named = config.known_hosts if path and config.known_hosts == file.values.get("known_hosts") else None
     known = _known_hosts_data(named) if named else None
-    return LoadedHost(label, path, config, similar, source, file.values, name, known)
+    chosen = _chosen(config, file.values if path else {})
+    return LoadedHost(label, path, config, similar, source, file.values, name, known, chosen)
+
+
+def _chosen(config: HostConfig, file_values: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(key for key in CHOSEN if getattr(config, key) != file_values.get(key))
 
 
 def _known_hosts_data(name: str) -> bytes | None:

@@ -15,12 +15,14 @@ from pipeline.records.find_run import named_run
 from pipeline.records.last_seen import note_seen
 from pipeline.records.layout import NOTE, Records
 from pipeline.records.runs import START_AGAIN, RunNote
-from remote.errors import BadUsage, HalfstepError, Interrupted, RemoteFault
+from remote.errors import BadUsage, HalfstepError, HostKeyRefused, Interrupted, RemoteFault
 from remote.host import Host
 from remote.link.prompter import Prompter
+from remote.link.ssh.options import expand_home
 from remote.operations.jobs import adopt_if_orphaned, survey_runs
 from remote.project.identity import project_of
 from remote.project.paths import resolved
+from remote.project.user_folder import home
 from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
@@ -97,14 +99,26 @@ def open_note(
         raise stopped from None
     except HalfstepError as error:
         error.about = about
+        _explain_recorded_keys(error, note)
         if error.exit_code is ExitCode.JOB_LOST:
             error.hint = error.hint or note.start_command
         raise
 
 
+def _explain_recorded_keys(error: HalfstepError, note: RunNote) -> None:
+    """Replace the hint of a login that the keys in the record refused: a change of the file has no effect on them."""
+    named = note.host_config.get("known_hosts")
+    if not isinstance(error, HostKeyRefused) or not note.trust.known_hosts or not isinstance(named, str):
+        return
+    if error.where.rpartition(":")[0] == expand_home(named, home(os.environ)) and note.own:
+        keys = "(uses the host keys that the host file names now)"
+        error.hint = f"only if the machine was reinstalled: {note.resume_command}   {keys}"
+
+
 def host_of_note(note: RunNote, records: Records) -> LoadedHost:
     """Return the host of a run, with the settings that the run was started with. Raises BadUsage.
 
+    The settings of a project's host file count as such, and the host keys of its `known_hosts:` are those of the start.
     A record that this user did not write (for example, in a cloned project) is used only if its host is the plain name
     of a configured host with equal settings, and if it names this project. A path, an address or an ssh command could
     select a machine that the user has not chosen, and `stop` would act on another project's runs.
@@ -115,7 +129,9 @@ def host_of_note(note: RunNote, records: Records) -> LoadedHost:
         message = f"the record of {note.name} is damaged: it has no valid host settings"
         raise BadUsage(message, where=str(records.folder_named(note.name) / NOTE), hint=START_AGAIN) from None
     if note.own:
-        return LoadedHost(note.host, None, remembered)
+        lines = note.trust.known_hosts
+        known = None if lines is None else lines.encode("utf-8", "surrogateescape")
+        return LoadedHost(note.host, None, remembered, known_hosts_data=known, chosen=note.trust.chosen)
     if not is_configured_host(note.host, records.root):
         raise _foreign(note, records, f"{note.host!r} is not the name of a configured host")
     if note.project != project_of(resolved(records.root)):

@@ -135,21 +135,23 @@ def _chose_workdir(host: LoadedHost, environment: Mapping[str, str]) -> bool:
     """Return True if the workdir is not the default, and was set by `--set` or by a host file confirmed for that."""
     if host.config.workdir == Address.workdir:
         return False
-    if host.config.workdir != host.file_values.get("workdir"):
+    if "workdir" in host.chosen:
         return True
+    if not can_trust_owners(host):
+        return False
     kept, line = trusted_hosts(environment), line_of(host, environment)
-    return can_trust_owners(host) and (is_confirmed(kept, line) or is_confirmed(kept, line, OWNERS))
+    return is_confirmed(kept, line) or is_confirmed(kept, line, OWNERS)
 
 
 def _chose_keys(host: LoadedHost, environment: Mapping[str, str]) -> bool:
     """Return True if `known_hosts` or `host_key`, whichever decides, is not from a host file that others may write."""
-    if host.path is None or is_shipped_host(host.path):
-        return True
     name = "host_key" if host.config.host_key else "known_hosts"
-    value = getattr(host.config, name)
-    if value != host.file_values.get(name):
+    if name in host.chosen:
         return True
-    return value is not None and is_confirmed(trusted_hosts(environment), line_of(host, environment))
+    pinned = host.config.host_key or host.known_hosts_data
+    if host.path is None or pinned is None:
+        return False
+    return is_confirmed(trusted_hosts(environment), line_of(host, environment))
 
 
 def trusted_hosts(environment: Mapping[str, str]) -> Path:

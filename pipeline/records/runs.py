@@ -10,6 +10,7 @@ from typing import Any
 
 from pipeline.messages.hints import complete_hint, override_arguments, overrides_in
 from pipeline.records.files import RUN_NAME, locked
+from pipeline.records.host_trust import HostTrust
 from pipeline.records.layout import NOTE, Records, safe_name
 from pipeline.records.signed import parse_signed, write_record
 from remote.project.digests import count_values
@@ -52,7 +53,7 @@ class RunNote:
     host that fixers had changed when the run was started. `own` is True if this user wrote the record, according to the
     record's HMAC. `disk_full` is True if the job failed and its file system had no space left. `reason` says how the
     job ended, in the words of the host. `secrets` are the names of the job's secrets, and `secret_marks` the HMACs of
-    the values that they had in the commands that started the run or attached to it.
+    the values that they had in the commands that started the run or attached to it. `trust` is about `host_config`.
     """
 
     run: str
@@ -93,6 +94,7 @@ class RunNote:
     reason: str = ""
     secrets: tuple[str, ...] = ()
     secret_marks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    trust: HostTrust = field(default_factory=HostTrust)
 
     def completed(self, hint: str) -> str:
         """Return the hint with complete commands. Config and settings of another user's record are not repeated."""
@@ -212,14 +214,8 @@ class RecordedRuns:
     unread: int = 0
 
 
-LEFT_OUT: dict[str, Any] = {
-    "reason": "",
-    "host_config": {},
-    "losses": (),
-    "loss_steps": (),
-    "rewritten": (),
-    "secret_marks": {},
-}
+LEFT_OUT: dict[str, Any] = {"reason": "", "host_config": {}, "trust": HostTrust(), "secret_marks": {}}
+LEFT_OUT |= dict.fromkeys(("losses", "loss_steps", "rewritten"), ())
 """The fields that only `read_note` returns, with the values that they have in a list."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from pipeline.hosts.recorded_trust import trust_in
 from pipeline.messages.hints import with_absolute_paths
 from pipeline.records.runs import RunNote
 from pipeline.runs.backend import backend_of
@@ -32,6 +33,7 @@ def note_of(view: View, name: str) -> RunNote:
         project=view.layout.key,
         created_unix=_created_unix(view, name),
         host_config=view.host.config.model_dump(mode="json"),
+        trust=trust_in(view.host),
         cures=tuple(cure.name for cure in view.cures),
         given=with_absolute_paths(view.given),
         varied=view.loaded.varied,
@@ -59,6 +61,7 @@ def note_of_evaluation(training: RunNote, run: str, given: tuple[str, ...], verb
         project=training.project,
         created_unix=time.time(),
         host_config=training.host_config,
+        trust=training.trust,
         cures=training.cures,
         given=given,
         evaluates=training.name,

@@ -65,7 +65,8 @@ def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
     named, users = [Path(path) for path in hop.known_hosts], [Path(path) for path in hop.users_known_hosts]
     for path in dict.fromkeys([*named, *users, own]):
         limit = hop.known_hosts_limit if path in named else MAX_KNOWN_HOSTS
-        data = hop.known_hosts_data if path in named else None
+        # The user's own file, if the host file names it, is always read: it may have new @revoked lines.
+        data = hop.known_hosts_data if path in named and path not in (*users, own) else None
         found[path], problems = _read_file(path, limit, data)
         warnings += problems
     printed, problems = run_known_hosts_command(hop, None)
@@ -83,7 +84,6 @@ def _read_file(path: Path, limit: int, data: bytes | None) -> tuple[tuple[Entry,
         if path == Path(os.devnull):
             return (), ()  # `UserKnownHostsFile /dev/null` means that there is no file.
         data = read_regular(path, limit, follow=True) if data is None else data
-        mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return (), ()
     except OSError as error:
@@ -93,10 +93,18 @@ def _read_file(path: Path, limit: int, data: bytes | None) -> tuple[tuple[Entry,
             hint=shell_command("ls -lL {}", path),
         ) from None
     entries, problems = parse_known_hosts(data.decode("utf-8", "replace"), str(path))
-    if mode & stat.S_IWOTH:
+    if _is_writable_by_all(path):
         command = shell_command("`chmod 644 {}`", path)
         problems = (f"{path} is writable by every user of this machine: {command}", *problems)
     return entries, problems
+
+
+def _is_writable_by_all(path: Path) -> bool:
+    """Return True if every user may write to the file. False if it has been deleted since its content was read."""
+    try:
+        return bool(path.stat().st_mode & stat.S_IWOTH)
+    except OSError:
+        return False
 
 
 def is_known_host(path: Path, name: str, port: int | None = None) -> bool:

@@ -1,0 +1,18 @@
+"""What the record of a run says of the user's trust in its host."""
+
+from __future__ import annotations
+
+from remote.protocol.dataclass import dataclass
+
+
+@dataclass(frozen=True)
+class HostTrust:
+    """The trust in a host's settings when a command last started or resumed its run, or attached to it.
+
+    `chosen` are the settings that the user gave in the command or had confirmed; a project's host file contained the
+    others. `known_hosts` are the lines for this host in the file that `known_hosts:` of the host file names, or None if
+    the host file names none. Records of older versions have no such values: then the user chose nothing.
+    """
+
+    chosen: tuple[str, ...] = ()
+    known_hosts: str | None = None
