@@ -17,11 +17,12 @@ from remote.link.ssh.key_sizes import (
     MAX_OTHER_BLOB,
     RSA,
     UnusableNumber,
+    openssh_numbers,
     parse_openssh_key,
+    pkcs1_numbers,
     require_blob,
-    require_pkcs1,
-    require_rsa_strings,
 )
+from remote.link.ssh.rsa_numbers import key_of_openssh, key_of_pkcs1
 from remote.protocol.dataclass import dataclass
 from remote.protocol.regular import read_regular
 from remote.protocol.text import file_lines
@@ -33,15 +34,14 @@ END = re.compile(r"-----END (RSA|EC|OPENSSH) PRIVATE KEY-----")
 
 
 class JudgedRsaKey(paramiko.RSAKey):  # type: ignore[misc]
-    """An RSA key whose numbers are judged after a file was decrypted, and before OpenSSL tests its primes."""
+    """An RSA key whose numbers are judged after a file was decrypted. Its primes are not tested."""
 
     def _decode_key(self, data: tuple[int, bytes]) -> None:
         form, plain = data
         if form == self._PRIVATE_KEY_FORMAT_ORIGINAL:
-            require_pkcs1(plain)
+            self.key = key_of_pkcs1(pkcs1_numbers(plain))
         else:
-            require_rsa_strings(plain)
-        super()._decode_key(data)
+            self.key = key_of_openssh(openssh_numbers(plain))
 
 
 CLASSES = {
@@ -177,7 +177,7 @@ def _require_usable_pem(form: str, blob: bytes, encrypted: bool) -> None:
     elif encrypted:
         require_blob(blob, MAX_OTHER_BLOB)
     else:
-        require_pkcs1(blob)
+        pkcs1_numbers(blob)
 
 
 def _key(text: _KeyText, passphrase: str | None) -> paramiko.PKey:

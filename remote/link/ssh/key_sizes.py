@@ -1,7 +1,7 @@
 """Judge the sizes in a key before paramiko computes with them.
 
-OpenSSL tests the primes of a private RSA key, which takes hours for primes of a million bits. paramiko converts the
-numbers of a public key in quadratic time. The rounds of bcrypt, which protect an encrypted key, have no upper limit.
+Operations with numbers of a million bits take hours, and paramiko converts the numbers of a public key in quadratic
+time. The rounds of bcrypt, which protect an encrypted key, have no upper limit.
 """
 
 from __future__ import annotations
@@ -64,21 +64,24 @@ def parse_openssh_key(blob: bytes) -> OpenSshKey:
     else:
         # The private part begins with two equal integers and the type.
         _, numbers = _string(private[8:])
-        require_rsa_strings(numbers)
+        openssh_numbers(numbers)
     return key
 
 
-def require_pkcs1(der: bytes) -> None:
-    """Raise ValueError unless the blob is a sequence of integers of a usable size, as in `BEGIN RSA PRIVATE KEY`."""
+def pkcs1_numbers(der: bytes) -> list[int]:
+    """Return the integers of a sequence, as in `BEGIN RSA PRIVATE KEY`.
+
+    Raises ValueError if the blob is malformed, or the size of a number is not usable.
+    """
     tag, content, _ = _element(der)
     if tag != SEQUENCE:
         raise ValueError("no RSA key in the format of PKCS#1")
-    _require_numbers(_integers(content))
+    return _numbers(_integers(content))
 
 
-def require_rsa_strings(data: bytes) -> None:
-    """Raise ValueError unless the data begins with the numbers `n e d iqmp p q` (OpenSSH), all of a usable size."""
-    _require_numbers(_strings(data, RSA_NUMBERS))
+def openssh_numbers(data: bytes) -> list[int]:
+    """Return the numbers `n e d iqmp p q` at the start of the data. Raises ValueError as `pkcs1_numbers`."""
+    return _numbers(_strings(data, RSA_NUMBERS))
 
 
 def require_blob(blob: bytes, limit: int) -> None:
@@ -87,11 +90,14 @@ def require_blob(blob: bytes, limit: int) -> None:
         raise ValueError(f"{len(blob)} bytes, expected at most {limit}")
 
 
-def _require_numbers(numbers: Iterator[bytes]) -> None:
+def _numbers(numbers: Iterator[bytes]) -> list[int]:
+    found: list[int] = []
     for position, number in enumerate(numbers):
         limit = MAX_PRIME if position in PRIMES else MAX_NUMBER
         if len(number) > limit:
             raise UnusableNumber(f"a number of {len(number) * 8} bits, expected at most {limit * 8 - 8}")
+        found.append(int.from_bytes(number, "big", signed=True))
+    return found
 
 
 def _require_few_rounds(options: bytes) -> None:

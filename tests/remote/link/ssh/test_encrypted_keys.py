@@ -43,15 +43,15 @@ ENCRYPTED = {
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the sizes of the private RSA keys with which paramiko would compute. It does not compute with them."""
-    sizes: list[int] = []
+    """Return the moduli of the private RSA keys that would be built. They are not built."""
+    moduli: list[int] = []
 
-    def decode(key: paramiko.RSAKey, data: tuple[int, bytes]) -> None:
-        sizes.append(len(data[1]))
-        raise ValueError("not computed")
+    def build(n: int, *others: int) -> None:
+        moduli.append(n)
+        raise ValueError("not built")
 
-    monkeypatch.setattr(paramiko.RSAKey, "_decode_key", decode)
-    return sizes
+    monkeypatch.setattr("remote.link.ssh.rsa_numbers._key", build)
+    return moduli
 
 
 def write_key(path: Path, text: str) -> Path:
