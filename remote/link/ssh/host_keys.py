@@ -46,7 +46,7 @@ class KnownHosts:
 
     def users_entries(self, hop: ResolvedHop, printed: tuple[Entry, ...]) -> tuple[Entry, ...]:
         """Return the entries of the user that apply whatever the host file pins."""
-        entries = (*self.users, *printed) if hop.users_known_hosts else ()
+        entries = (*self.users, *printed) if hop.has_pins else ()
         return tuple(entry for entry in entries if entry.revoked or not hop.trusts_keys)
 
 
@@ -71,7 +71,7 @@ def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
         warnings += problems
     printed, problems = run_known_hosts_command(hop, None)
     entries = [entry for path in dict.fromkeys([*named, own]) for entry in found[path]]
-    kept = [entry for path in dict.fromkeys([*users, own]) for entry in found[path]] if users else []
+    kept = [entry for path in dict.fromkeys([*users, own]) for entry in found[path]] if hop.has_pins else []
     return KnownHosts(tuple(entries), (*warnings, *problems), printed, tuple(kept))
 
 

@@ -90,6 +90,7 @@ def _hop(
     files = (identity_file,) if identity_file else options.get("identityfile", DEFAULT_IDENTITIES)
     users = tuple(dict.fromkeys(_known_hosts(options, folder)))
     pinned = address.host_key if is_target else None
+    has_pins = bool(known_hosts or pinned)
     replaces_command = bool(known_hosts) and address.trusts_keys
     return ResolvedHop(
         alias=hop.host,
@@ -102,7 +103,8 @@ def _hop(
         known_hosts=(expand_home(known_hosts, folder),) if known_hosts else users,
         known_hosts_limit=MAX_PROJECT_KNOWN_HOSTS if known_hosts else MAX_KNOWN_HOSTS,
         known_hosts_data=address.known_hosts_data if known_hosts else None,
-        users_known_hosts=users if known_hosts or pinned else (),
+        has_pins=has_pins,
+        users_known_hosts=users if has_pins else (),
         trusts_keys=address.trusts_keys,
         known_hosts_command=() if replaces_command else _values(options, "knownhostscommand"),
         revoked_keys=tuple(expand_home(path, folder) for path in _values(options, "revokedhostkeys")),

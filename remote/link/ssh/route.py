@@ -17,8 +17,9 @@ class ResolvedHop:
 
     `key_name` is its name in known_hosts; `host_key` is the fingerprint that the host file pins.
     A file of `known_hosts` has at most `known_hosts_limit` bytes. `known_hosts_data` is its content, if it was read.
-    `users_known_hosts` are the files that ssh would read, if the host file sets `known_hosts:` or `host_key:`. Their
-    @revoked lines apply, and if `trusts_keys` is False, their keys for this server too.
+    `has_pins`: the host's settings include `known_hosts` or `host_key`. `users_known_hosts` are then the files that ssh
+    would read, possibly none. The @revoked lines of these files, of the output of KnownHostsCommand and of halfstep's
+    file apply, and if `trusts_keys` is False, their keys for this server too.
     `revoked_keys` are the files of RevokedHostKeys, and `known_hosts_command` the words of KnownHostsCommand.
     `accept_new` and `strict` are StrictHostKeyChecking `accept-new` and `yes`, `batch` is BatchMode. `methods` are the
     permitted methods of the login, in order: PreferredAuthentications without those that PubkeyAuthentication,
@@ -36,6 +37,7 @@ class ResolvedHop:
     known_hosts: tuple[str, ...] = ()
     known_hosts_limit: int = MAX_KNOWN_HOSTS
     known_hosts_data: bytes | None = None
+    has_pins: bool = False
     users_known_hosts: tuple[str, ...] = ()
     trusts_keys: bool = False
     known_hosts_command: tuple[str, ...] = ()

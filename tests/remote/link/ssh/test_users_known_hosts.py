@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,9 @@ from tests.remote.link.ssh.refused_keys import attempts, refused
 
 StartSshd = Callable[..., Sshd]
 FILE, PIN = "known_hosts", "host_key"
+
+
+FILES = {"none": ("none", "none"), "null": ("/dev/null", "/dev/null"), "missing": ("none", "/nonexistent/file")}
 
 
 @pytest.fixture
@@ -34,7 +38,7 @@ def entry(folder: Path, name: str, *, kind: str = "ed25519") -> str:
     return f"{name} {key[0]} {key[1]}\n"
 
 
-def reaches(server: Sshd, **changes: object) -> bool:
+def reaches(server: Sshd, **changes: Any) -> bool:
     host = open_host(server.address(**changes))
     try:
         return host.probe(["true"]).ok
@@ -114,3 +118,37 @@ def test_SE_the_keys_that_known_hosts_command_prints_are_the_users_too(sshd: Ssh
         file.write(f"  KnownHostsCommand /bin/cat {tmp_path}/lines\n")
     assert "HAS CHANGED" in refused(sshd).message
     assert reaches(sshd, trusts_keys=True), "the user's own choice replaces the command"
+
+
+def without_files(config: Path, files: str, *more: str) -> None:
+    """Let ssh read no known_hosts files."""
+    own, shared = FILES[files]
+    lines = [f"UserKnownHostsFile {own}", f"GlobalKnownHostsFile {shared}", *more]
+    config.write_text("".join(["Host *\n", *(f"  {line}\n" for line in lines)]))
+
+
+@pytest.mark.parametrize("how", [FILE, PIN])
+@pytest.mark.parametrize("files", FILES)
+def test_SE_the_command_applies_if_ssh_reads_no_known_hosts_files(
+    files: str, how: str, sshd: Sshd, users: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "lines").write_text(entry(tmp_path, f"[{sshd.listen}]:{sshd.port}"))
+    without_files(tmp_path / "config", files, f"KnownHostsCommand /bin/cat {tmp_path}/lines")
+    assert "HAS CHANGED" in refused(sshd, **pinned(sshd, how)).message
+    assert attempts(sshd) == []
+    (tmp_path / "lines").write_text(f"@revoked {sshd.known_line()}")
+    assert "revoked" in refused(sshd, **pinned(sshd, how)).message
+
+
+@pytest.mark.parametrize("how", [FILE, PIN])
+@pytest.mark.parametrize("files", FILES)
+def test_SE_halfsteps_own_file_applies_if_ssh_reads_no_known_hosts_files(
+    files: str, how: str, sshd: Sshd, users: Path, tmp_path: Path
+) -> None:
+    without_files(tmp_path / "config", files)
+    assert reaches(sshd, **pinned(sshd, how)), "the user knows no key"
+    own_known_hosts().parent.mkdir(parents=True, exist_ok=True)
+    own_known_hosts().write_text(entry(tmp_path, f"[{sshd.listen}]:{sshd.port}"))
+    assert "HAS CHANGED" in refused(sshd, **pinned(sshd, how)).message
+    own_known_hosts().write_text(f"@revoked {sshd.known_line()}")
+    assert "revoked" in refused(sshd, **pinned(sshd, how), trusts_keys=True).message
