@@ -31,7 +31,7 @@ MIXES = re.compile(
     rb"autocast|GradScaler|Accelerator\(|accelerate|deepspeed|lightning|Fabric\(|\bapex\b|scale_loss|\bjax\b|tensorflow"
 )
 SETS_MIXED = re.compile(rb"\.(?:fp16|bf16)\s*=\s*(?!False)|ACCELERATE_MIXED_PRECISION")
-LAUNCHED_MIXED = re.compile(rb"mixed[_-]precision[\"']?\s*[=:\s]\s*[\"']?(?:fp|bf)16", re.IGNORECASE)
+LAUNCHED_MIXED = re.compile(rb"mixed[_-]precision[\"']?(?:\s*[=:]\s*|\s+)[\"']?(?:fp|bf)16", re.IGNORECASE)
 LAUNCHES = (".sh", ".yaml", ".yml", ".json", ".toml", ".slurm", ".sbatch", "makefile", "dockerfile", ".env")
 ARGUMENTS = re.compile(r"transformers\.(?:\w+\.)*\w*TrainingArguments$")
 FREEZES = re.compile(rb"peft|requires_grad_?\b\W{1,3}False|lora", re.IGNORECASE)
@@ -52,18 +52,25 @@ def judge_after_fixes(site: Site, plan: Plan) -> tuple[Finding, ...]:
 def judge_half_weights(tree: Tree) -> tuple[Finding, ...]:
     """Return a finding for every trained float16 model without mixed precision.
 
-    The finding is an error if the code turns mixed precision off, and a warning if no code turns it on.
+    The finding is an error if the code turns mixed precision off, and a warning if no code turns it on. One text at a
+    time is kept, because all files together may be larger than the memory.
     """
     paths = tuple(sorted(tree.paths()))
     copies = library_copies(paths)
-    read = (path for path in paths if path.endswith((".py", ".ipynb")) and not path.startswith(copies))
-    texts = {path: text for path in read if (text := _text_of(tree, path))}
-    if not any(HALF.search(text) for text in texts.values()) or _launched_mixed(tree, paths):
+    known: list[str] = []
+    training: list[str] = []
+    has_half = False
+    for path in paths:
+        text = _text_of(tree, path) if path.endswith((".py", ".ipynb")) and not path.startswith(copies) else b""
+        known += [path] if text else []
+        training += [path] if TRAINS.search(text) else []
+        has_half = has_half or HALF.search(text) is not None
+    if not has_half or _launched_mixed(tree, paths):
         return ()
-    modules = Modules(texts, lambda path: texts[path])
+    modules = Modules(known, tree.read)
     found: list[Finding] = []
-    for path, text in texts.items():
-        source = modules.source(path) if TRAINS.search(text) else None
+    for path in training:
+        source = modules.source(path)
         if source is not None:
             found += _judge_file(modules, source)
     return tuple(found)
