@@ -111,8 +111,8 @@ def _explain_recorded_keys(error: HalfstepError, note: RunNote) -> None:
     if not isinstance(error, HostKeyRefused) or not note.trust.known_hosts or not isinstance(named, str):
         return
     if error.where.rpartition(":")[0] == expand_home(named, home(os.environ)) and note.own:
-        keys = "(uses the host keys that the host file names now)"
-        error.hint = f"only if the machine was reinstalled: {note.resume_command}   {keys}"
+        either = "only if the machine was reinstalled: add its new key to your own known_hosts, or start again"
+        error.hint = f"{either}: {note.resume_command}"
 
 
 def host_of_note(note: RunNote, records: Records) -> LoadedHost:

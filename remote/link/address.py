@@ -38,7 +38,8 @@ class Address:
     `host` is a name, an address, an alias of ~/.ssh/config, or `local`. A setting that is None has the value that `ssh`
     would use. `destination` is the value of --host, for hints. If `trusts_owners` is True, folders above the workdir
     may belong to other users. If `trusts_keys` is True, the user chose `known_hosts` and `host_key`, which then replace
-    the user's own known_hosts. `known_hosts_data` is the content of the file `known_hosts`, if it was read before.
+    the user's own known_hosts. `known_hosts_data` is the content of the file `known_hosts`, if it was read before. If
+    `keys_are_recorded` is True, it is from the record of a run, and a key that the user has added since is valid too.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Address:
     trusts_owners: bool = False
     trusts_keys: bool = False
     known_hosts_data: bytes | None = None
+    keys_are_recorded: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "host", judge_host(self.host))

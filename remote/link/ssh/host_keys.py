@@ -138,8 +138,7 @@ def verify_host_key(
             raise _refused(hop, presented, verdict, name)
         known_to_user = known_to_user or verdict.trust is Trust.TRUSTED
     if known_to_user:
-        # The file of `known_hosts:` may contain only keys of other types of this server.
-        entries = tuple(e for e in entries if e.revoked or e.key.key_type == presented.key_type)
+        entries = _contradictions(entries, hop, presented)
     verdict = judge_host_key(entries, hop.key_name, presented, pinned=hop.host_key)
     if verdict.trust is Trust.TRUSTED or (known_to_user and verdict.trust is Trust.UNKNOWN):
         return
@@ -149,6 +148,15 @@ def verify_host_key(
         add_known_host(own, hop.key_name, presented)
         return
     raise _refused(hop, presented, verdict, hop.key_name)
+
+
+def _contradictions(entries: tuple[Entry, ...], hop: ResolvedHop, presented: HostKey) -> tuple[Entry, ...]:
+    """Return the entries that may contradict a key that the user knows.
+
+    The file of `known_hosts:` may contain only keys of other types of this server, and a record only its old keys.
+    """
+    key_type = None if hop.keys_are_recorded else presented.key_type
+    return tuple(entry for entry in entries if entry.revoked or entry.key.key_type == key_type)
 
 
 def _accepted(hop: ResolvedHop, presented: HostKey, prompter: Prompter | None) -> bool:

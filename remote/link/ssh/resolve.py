@@ -103,6 +103,7 @@ def _hop(
         known_hosts=(expand_home(known_hosts, folder),) if known_hosts else users,
         known_hosts_limit=MAX_PROJECT_KNOWN_HOSTS if known_hosts else MAX_KNOWN_HOSTS,
         known_hosts_data=address.known_hosts_data if known_hosts else None,
+        keys_are_recorded=address.keys_are_recorded and bool(known_hosts),
         has_pins=has_pins,
         users_known_hosts=users if has_pins else (),
         trusts_keys=address.trusts_keys,

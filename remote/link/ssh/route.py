@@ -16,7 +16,8 @@ class ResolvedHop:
     """One SSH server of a route, as resolved by `ssh -G`.
 
     `key_name` is its name in known_hosts; `host_key` is the fingerprint that the host file pins.
-    A file of `known_hosts` has at most `known_hosts_limit` bytes. `known_hosts_data` is its content, if it was read.
+    A file of `known_hosts` has at most `known_hosts_limit` bytes. `known_hosts_data` is its content, if it was read,
+    and `keys_are_recorded` is True if it is from the record of a run.
     `has_pins`: the host's settings include `known_hosts` or `host_key`. `users_known_hosts` are then the files that ssh
     would read, possibly none. The @revoked lines of these files, of the output of KnownHostsCommand and of halfstep's
     file apply, and if `trusts_keys` is False, their keys for this server too.
@@ -37,6 +38,7 @@ class ResolvedHop:
     known_hosts: tuple[str, ...] = ()
     known_hosts_limit: int = MAX_KNOWN_HOSTS
     known_hosts_data: bytes | None = None
+    keys_are_recorded: bool = False
     has_pins: bool = False
     users_known_hosts: tuple[str, ...] = ()
     trusts_keys: bool = False

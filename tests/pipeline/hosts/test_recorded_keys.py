@@ -103,6 +103,21 @@ def test_SE_the_keys_in_a_record_are_those_of_the_start(remains: bool, sshd: Ssh
     assert reaches(valid)
 
 
+@pytest.mark.parametrize("revoked", [False, True])
+def test_a_new_key_that_the_user_has_added_replaces_those_of_the_record(revoked: bool, sshd: Sshd, users: Path) -> None:
+    known = host_file(sshd)
+    known.write_text(other_line(sshd) + (f"@revoked {sshd.known_line()}" if revoked else ""))
+    found = recorded(load_host("rig", Path.cwd()))
+    with pytest.raises(HostKeyRefused, match="revoked" if revoked else "HAS CHANGED"):
+        reaches(found)
+    users.write_text(sshd.known_line())
+    if not revoked:
+        assert reaches(found)
+        return
+    with pytest.raises(HostKeyRefused, match="revoked"):
+        reaches(found)
+
+
 def test_a_revoked_key_of_the_file_stays_revoked_in_the_record(sshd: Sshd, users: Path) -> None:
     host_file(sshd).write_text(f"@revoked {sshd.known_line()}")
     users.write_text(sshd.known_line())
