@@ -64,7 +64,7 @@ def test_SE_a_name_with_spaces_ends_with_a_tab(path: str) -> None:
     assert fix_of(change_of(path)).diff.splitlines()[0].endswith(f"{path}\t")
 
 
-@pytest.mark.skipif(shutil.which("patch") is None, reason="needs GNU patch")
+@pytest.mark.skipif(shutil.which("patch") is None, reason="no GNU patch on this machine")
 @pytest.mark.parametrize("path", ["train.py x.py", "plain.py", *UNUSUAL[-2:]], ids=ascii)
 def test_SE_patch_changes_no_other_file_than_the_one_of_the_diff(tmp_path: Path, path: str) -> None:
     for name in ("train.py", path):
