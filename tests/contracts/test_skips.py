@@ -97,6 +97,8 @@ def test_in_ci_a_skip_for_what_the_setup_installs_fails(tmp_path: Path, ci: str,
     for name, code in SKIPPED.items():
         (tmp_path / f"test_{name}.py").write_text(f"import pytest\n{code}\n")
     argv = [sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", "-p", "tests.conftest"]
+    # In the usual base folder, pytest would remove those of earlier runs, which takes up to a minute.
+    argv += ["--basetemp", str(tmp_path / "base")]
     done = subprocess.run(
         [*argv, "--continue-on-collection-errors", "--rootdir", str(tmp_path), "-c", os.devnull, str(tmp_path)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "CI": ci},
