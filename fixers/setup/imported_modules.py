@@ -40,6 +40,8 @@ PACKAGES = {
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 """The trackers of transformers and accelerate whose packages have the same names."""
 TRACKER_ARGUMENTS = ("report_to", "log_with")
+TRACKER_LOGGERS = {"WandbLogger": "wandb", "MLFlowLogger": "mlflow"}
+"""The loggers of Lightning that need the package of a tracker as soon as they are created."""
 OWN_MODULES = (b"sys.modules", b"addsitedir", b"site-packages")
 """Text in a file that replaces modules, or that makes Python search the packages of another environment."""
 OWN_PATH = b"sys.path"
@@ -73,7 +75,10 @@ def imports_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, tuple[st
 
 
 def trackers_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, ...]:
-    """Return the trackers that the script and its local modules pass as strings to `report_to` or `log_with`."""
+    """Return the trackers that the script and its local modules use.
+
+    They are passed as strings to `report_to` or `log_with`, or are loggers of Lightning that are created in any case.
+    """
     _, files = _files_of_script(tree, command)
     named = {name for data, _ in files for name in _trackers(data)}
     return tuple(name for name in TRACKERS if name in named)
@@ -193,8 +198,8 @@ def _script_of(command: Sequence[str], paths: Collection[str]) -> str:
 
 
 def _trackers(data: bytes) -> Iterator[str]:
-    """Yield the strings in the arguments `report_to` and `log_with` of calls."""
-    if not any(argument.encode() in data for argument in TRACKER_ARGUMENTS):
+    """Yield the strings in the arguments `report_to` and `log_with` of calls, and the trackers of loggers."""
+    if not any(name.encode() in data for name in (*TRACKER_ARGUMENTS, *TRACKER_LOGGERS)):
         return
     try:
         tree = parse_python(data)
@@ -204,6 +209,17 @@ def _trackers(data: bytes) -> Iterator[str]:
         if isinstance(node, ast.keyword) and node.arg in TRACKER_ARGUMENTS:
             values = node.value.elts if isinstance(node.value, ast.List | ast.Tuple) else [node.value]
             yield from (one.value for one in values if isinstance(one, ast.Constant) and isinstance(one.value, str))
+    yield from _loggers(tree)
+
+
+def _loggers(node: ast.AST) -> Iterator[str]:
+    """Yield the trackers of the loggers that the code creates outside conditions and `try`."""
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        yield from [TRACKER_LOGGERS[name]] if name in TRACKER_LOGGERS else []
+    if not isinstance(node, ast.If | ast.IfExp | ast.Try | ast.BoolOp | ast.Match):
+        for child in ast.iter_child_nodes(node):
+            yield from _loggers(child)
 
 
 def _imports_at_start(data: bytes) -> Iterator[str]:

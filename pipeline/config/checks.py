@@ -10,7 +10,7 @@ from pipeline.config.fixer_settings import check_fixer_settings
 from pipeline.config.model import RunConfig
 from pipeline.config.secret_values import check_argv, check_environment, check_names, check_texts
 from pipeline.config.shipped import shipped_data
-from remote.project.paths import expanded, resolved
+from remote.project.paths import exists, expanded, is_file, is_folder, resolved, why_hidden
 from remote.protocol.evaluation import metric_names
 from remote.protocol.findings import Finding
 from remote.protocol.training import FRESH, LOSS, MESSAGES, TASKS
@@ -117,7 +117,9 @@ def _file_problems(document: Document, key: tuple[str, ...], path: str, root: Pa
     target = resolved(root / path)
     if not target.is_relative_to(root):
         return [document.problem(key, f"{path} is outside the project {root}")]
-    if not target.exists():
+    if hidden := why_hidden(target):
+        return [document.problem(key, f"{path} cannot be read: {hidden}")]
+    if not exists(target):
         if (root / path).is_symlink():
             return [document.problem(key, f"{path} is a broken link")]
         near = _nearest_file(path, root)
@@ -128,12 +130,12 @@ def _file_problems(document: Document, key: tuple[str, ...], path: str, root: Pa
 def _nearest_file(path: str, root: Path) -> str:
     """Return a project file with the same name in another folder or with a similar name, or "" if there is none."""
     wanted = PurePosixPath(path)
-    folders = [entry for entry in sorted(root.iterdir()) if entry.is_dir() and not entry.name.startswith(".")]
+    folders = [entry for entry in sorted(root.iterdir()) if is_folder(entry) and not entry.name.startswith(".")]
     for folder in (root, *folders[:MOST_FOLDERS]):
-        if (folder / wanted.name).is_file():
+        if is_file(folder / wanted.name):
             return str((folder / wanted.name).relative_to(root))
     folder = (root / path).parent
-    names = sorted(entry.name for entry in folder.glob(f"*{wanted.suffix}")) if folder.is_dir() else []
+    names = sorted(entry.name for entry in folder.glob(f"*{wanted.suffix}")) if is_folder(folder) else []
     near = difflib.get_close_matches(wanted.name, names, n=1)
     return str(wanted.parent / near[0]) if near else ""
 
@@ -185,8 +187,10 @@ def _data_problems(config: RunConfig, document: Document, root: Path) -> list[Fi
         return [document.problem(("data", "min_seconds"), message)]
     if data.dataset is not None and data.path is not None:
         return [document.problem(("data",), "dataset and path are both set; remove one")]
-    if data.path is not None and not (root / expanded(data.path)).exists():
-        return [document.problem(("data", "path"), f"there is no {data.path} in {root}")]
+    if data.path is not None and not exists(path := root / expanded(data.path)):
+        hidden = why_hidden(path)
+        message = f"{data.path} cannot be read: {hidden}" if hidden else f"there is no {data.path} in {root}"
+        return [document.problem(("data", "path"), message)]
     if data.dataset is not None and "/" not in data.dataset and shipped_data(data.dataset) is None:
         return [
             document.problem(

@@ -180,13 +180,17 @@ def _require_own_file(path: Path, real: str) -> None:
 def _project_around(path: Path) -> list[Path]:
     """Return the resolved parent of the configs/ that contains the config or, in hosts/, the host file, or nothing.
 
-    Nothing if the working folder is in that configs/: a cloned project may have the name `configs` itself.
+    Nothing if the working folder is in that configs/, or if it is a git work tree of its own: a cloned project may have
+    the name `configs` itself.
     """
     # The path without resolved links: otherwise, the archive of a project could link configs/ to a folder of any name.
     folder = path.absolute().parent
     configs = folder.parent if folder.name == "hosts" else folder
-    is_around = configs.name == "configs" and not Path.cwd().is_relative_to(resolved(configs))
-    return [resolved(configs.parent)] if is_around else []
+    if configs.name != "configs" or Path.cwd().is_relative_to(resolved(configs)):
+        return []
+    repository = find_repository(resolved(configs))
+    is_clone = repository is not None and resolved(repository.work_tree) == resolved(configs)
+    return [] if is_clone else [resolved(configs.parent)]
 
 
 def shown_value(value: Any) -> str:

@@ -13,7 +13,7 @@ from pipeline.config.shipped import shipped_configs
 from remote.errors import BadUsage
 from remote.link.address import HOST, LOCAL
 from remote.link.ssh.aliases import is_alias, list_aliases
-from remote.project.paths import expanded
+from remote.project.paths import exists, expanded, is_file, is_folder
 from remote.project.records_folder import RECORDS_FOLDER, require_own_records
 from remote.protocol.dataclass import dataclass
 from remote.protocol.shell import shell_command
@@ -30,7 +30,7 @@ def is_path(name: str) -> bool:
 def find_config(name: str, cwd: Path) -> Path:
     """Return the file of a run's config. Raises BadUsage with the most similar name."""
     path = _file_of(name, cwd, config_folders(cwd))
-    if path is not None and (path.exists() or not (near := _near_path(name, path, cwd))):
+    if path is not None and (exists(path) or not (near := _near_path(name, path, cwd))):
         return path
     if path is not None:
         raise BadUsage(f"there is no config {path}", where="--config", hint="pipeline configs", instead=(name, near))
@@ -45,7 +45,7 @@ def find_config(name: str, cwd: Path) -> Path:
 
 def _near_path(typed: str, path: Path, cwd: Path) -> str:
     """Return the argument for an existing config that is similar to a wrong path, or "" if no config is similar."""
-    siblings = [each.name for each in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    siblings = [each.name for each in path.parent.glob("*.y*ml")] if is_folder(path.parent) else []
     if near := difflib.get_close_matches(path.name, siblings, n=1):
         return str(Path(typed).parent / near[0])
     return next(iter(difflib.get_close_matches(path.stem, list_configs(cwd), n=1)), "")
@@ -100,7 +100,7 @@ def _file_of(name: str, cwd: Path, folders: Iterable[Path]) -> Path | None:
     if is_path(name):
         return cwd / expanded(name)
     choices = (folder / f"{name}{suffix}" for folder in folders for suffix in SUFFIXES)
-    return next((path for path in choices if path.is_file()), None)
+    return next((path for path in choices if is_file(path)), None)
 
 
 def list_configs(cwd: Path) -> dict[str, Path]:
@@ -125,7 +125,7 @@ def _list(cwd: Path, inside: str) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for folder in config_folders(cwd):
         for path in sorted((folder / inside).glob("*.y*ml")):
-            if path.suffix in SUFFIXES and path.is_file():
+            if path.suffix in SUFFIXES and is_file(path):
                 found.setdefault(path.stem, path)
     return found
 
@@ -141,7 +141,7 @@ def find_project(cwd: Path) -> Path:
     folders = [folder for folder in (cwd, *cwd.parents) if not home.is_relative_to(folder)]
     for mark in (RECORDS_FOLDER, "configs"):
         for folder in folders:
-            if (folder / mark).is_dir():
+            if is_folder(folder / mark):
                 _require_safe(folder, mark, cwd)
                 return folder.resolve()
     return cwd.resolve()
@@ -153,7 +153,7 @@ def config_folders(cwd: Path) -> Iterator[Path]:
     Raises BadUsage if another user can write to that parent.
     """
     for folder in (cwd, *cwd.parents):
-        if (folder / "configs").is_dir():
+        if is_folder(folder / "configs"):
             _require_safe(folder, "configs", cwd)
             yield folder / "configs"
             break
@@ -194,5 +194,5 @@ def _places(cwd: Path) -> str:
 def data_folders(cwd: Path, sent: set[str]) -> Iterator[str]:
     """Yield the names of project folders that probably contain data and are not sent with the code."""
     for name in DATA_NAMES:
-        if (cwd / name).is_dir() and not any(path.startswith(f"{name}/") for path in sent):
+        if is_folder(cwd / name) and not any(path.startswith(f"{name}/") for path in sent):
             yield name

@@ -10,6 +10,7 @@ from fixers.registry import EXTRA_MODES, FIXERS, MODES, TYPE_NAMES, VERSION
 from fixers.setup.torch_requirement import BadTorch, parse_torch_requirement
 from pipeline.config.document import Document, shown_value
 from pipeline.config.model import FixersConfig
+from pipeline.config.secret_values import texts_in
 from remote.protocol.findings import Finding
 
 SECTION = "fixers"
@@ -40,6 +41,8 @@ def _settings(name: str, settings: dict[str, Any], document: Document) -> Iterat
             yield document.problem(path, f"{name} has no such setting; {_nearest(key, known)}")
         elif not isinstance(value, known[key]) or (isinstance(value, bool) and bool not in known[key]):
             yield document.problem(path, f"should be {TYPE_NAMES[known[key]]}, got {shown_value(value)}")
+        elif any("\0" in text for _, text in texts_in(value, ())):
+            yield document.problem(path, "must not contain a NUL character")
         elif known[key] is VERSION:
             yield from _version(path, value, document)
 

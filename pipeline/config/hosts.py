@@ -94,7 +94,7 @@ def load_host(
     similar = () if path or destination else _similar_names(name, cwd)
     label = path.stem if path else destination.name if destination else name
     named = config.known_hosts if path and config.known_hosts == file.values.get("known_hosts") else None
-    known = _known_hosts_data(named) if named else None
+    known = _known_hosts_data(named, document) if named else None
     chosen = _chosen(config, file.values if path else {})
     return LoadedHost(label, path, config, similar, source, file.values, name, known, chosen)
 
@@ -103,14 +103,17 @@ def _chosen(config: HostConfig, file_values: Mapping[str, Any]) -> tuple[str, ..
     return tuple(key for key in CHOSEN if getattr(config, key) != file_values.get(key))
 
 
-def _known_hosts_data(name: str) -> bytes | None:
-    """Return the content of the file, b"" if it is missing, or None if it cannot be read: the login reports that."""
+def _known_hosts_data(name: str, document: Document) -> bytes:
+    """Return the content of the file, or b"" if it is missing. Raises BadConfig if it cannot be read."""
     try:
         return read_regular(expand_home(name, home(os.environ)), MAX_PROJECT_KNOWN_HOSTS, follow=True)
     except (FileNotFoundError, NotADirectoryError):
         return b""
-    except OSError:
-        return None
+    except OSError as error:
+        message = f"{name} cannot be read: {error.strerror}, so no host key can be verified"
+        raise BadConfig(
+            f"{document.path}: {message}", findings=(document.problem(("known_hosts",), message),)
+        ) from None
 
 
 def _document(path: Path, content: bytes | None) -> Document:

@@ -15,7 +15,7 @@ from pipeline.config.overrides import parse_override
 from pipeline.config.placeholders import check_placeholders, fill_command, settings_named
 from pipeline.config.problems import validate
 from pipeline.config.shipped import shipped_configs
-from remote.project.paths import resolved
+from remote.project.paths import is_folder, resolved, why_hidden
 from remote.protocol.dataclass import dataclass, field
 
 
@@ -66,8 +66,10 @@ def load_file(path: Path, cwd: Path, overrides: Sequence[str] = ()) -> LoadedCon
     written = validate(RunConfig, document)
     config = fill_command(written)
     root = resolved(_base(path, cwd) / config.project)
-    if not root.is_dir():
-        raise BadConfig("", findings=(document.problem(("project",), f"there is no folder {root}"),))
+    if not is_folder(root):
+        hidden = why_hidden(root)
+        message = f"{root} cannot be read: {hidden}" if hidden else f"there is no folder {root}"
+        raise BadConfig("", findings=(document.problem(("project",), message),))
     problems = (*check_placeholders(written, document), *check_run_config(config, document, root))
     if problems:
         raise BadConfig(f"{path}: {len(problems)} problems", findings=document.in_order(problems))

@@ -57,7 +57,7 @@ def check_argv(argv: Iterable[str], document: Document) -> Iterator[Finding]:
 
 def check_texts(document: Document) -> Iterator[Finding]:
     """Yield a problem for each value of the other sections that looks like a secret or has credentials in a URL."""
-    for key, value in _texts(document.values, ()):
+    for key, value in texts_in(document.values, ()):
         if key[0] not in CHECKED_ELSEWHERE and (SECRET_VALUE.search(value) or URL_USER.search(value)):
             message = "its value looks like a secret, and is stored in plain files and command lines on both machines"
             hint = (
@@ -66,11 +66,11 @@ def check_texts(document: Document) -> Iterator[Finding]:
             yield document.problem(key, message, hint)
 
 
-def _texts(value: Any, key: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def texts_in(value: Any, key: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield the key and the text of every text inside a value."""
     if isinstance(value, str):
         yield key, value
         return
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, item in items:
-        yield from _texts(item, (*key, name))
+        yield from texts_in(item, (*key, name))

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from remote.link.host_hints import QUOTED
+from remote.project.paths import is_file
 from remote.protocol.shell import LONGEST, command_line, on_host, outside_project, outside_quotes, words_in
 
 NEEDS_NAMES = re.compile(r"\bpipeline (run|verify|plan|fix)(?= --|$|[;,.)])")
@@ -86,7 +87,7 @@ def with_absolute_paths(words: Sequence[str]) -> tuple[str, ...]:
 
 def _is_file(before: str, word: str) -> bool:
     path = "/" in word or word.endswith((".yaml", ".yml"))
-    return before in ("--host", "--config") and path and Path(word).is_file()
+    return before in ("--host", "--config") and path and is_file(Path(word))
 
 
 def overrides_in(words: Sequence[str]) -> tuple[str, ...]:

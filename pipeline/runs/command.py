@@ -12,6 +12,7 @@ from pipeline.runs.launcher import LOOPBACK_ONLY, PYTHONS, nodes_of, process_cou
 from pipeline.runs.runtime import runtime_of
 from pipeline.runs.view import View, data_name
 from remote.policy.cards import memory_of
+from remote.project.paths import is_file
 from remote.protocol.dataclass import dataclass
 from remote.protocol.training import (
     AnswerSpec,
@@ -99,7 +100,7 @@ def data_path(view: View, place: Place) -> str:
     """Return the path of `data.path` on the host, a folder or a file, or "" if `data.path` is not set."""
     if view.data is None or view.config.data.path is None:
         return ""
-    return f"{place.data}/{view.data.root.name}" if view.data.root.is_file() else place.data
+    return f"{place.data}/{view.data.root.name}" if is_file(view.data.root) else place.data
 
 
 def data_at(view: View, place: Place) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from pipeline.config.find import is_path
 from pipeline.config.overrides import HOST_PREFIX
 from remote.errors import BadUsage
-from remote.project.paths import expanded
+from remote.project.paths import expanded, is_file
 from remote.protocol.dataclass import dataclass
 
 MOST = 16
@@ -37,7 +37,7 @@ def combinations(config: str, overrides: Sequence[str], cwd: Path, *, many: bool
     The last key varies fastest. Raises BadUsage for an empty name or value, for more than MOST combinations unless
     `many` is set, and for more than LARGEST combinations.
     """
-    whole = is_path(config) and (cwd / expanded(config)).is_file()
+    whole = is_path(config) and is_file(cwd / expanded(config))
     configs = (config,) if whole else _distinct(_parts(config, "--config"))
     choices = [_choices(override) for override in overrides]
     count = len(configs) * prod(map(len, choices))

@@ -16,6 +16,7 @@ from pipeline.judgements.path_uses import PathUse
 from pipeline.judgements.started import PathsReached, paths_reached
 from pipeline.runs.view import View, data_folder, data_name
 from remote.host import Host, read_field
+from remote.project.paths import exists, is_file
 from remote.project.secrets import secret_by_name
 from remote.project.user_folder import home
 from remote.protocol.findings import Report
@@ -119,7 +120,6 @@ def left_out_of(view: View) -> LeftOut:
         is_empty = path in kept and not input_in(path)
         return not rows or path in sent or is_empty or bool(of_data) or links or _is_never_sent(root, path)
 
-    exists = os.path.exists  # Unlike Path.exists, it raises no error for a name that is too long.
     return LeftOut(is_sent, cache(lambda path: exists(root / path)), input_in)
 
 
@@ -141,7 +141,7 @@ def _is_never_sent(root: Path, path: str) -> bool:
 
 
 def _is_environment(folder: Path) -> bool:
-    return (folder / "pyvenv.cfg").exists()
+    return exists(folder / "pyvenv.cfg")
 
 
 def _input_in(root: Path, path: str) -> str:
@@ -150,7 +150,7 @@ def _input_in(root: Path, path: str) -> str:
     Return "" if there is none. In a folder, images count too.
     """
     top = root / path
-    if top.is_file():
+    if is_file(top):
         return path if top.suffix.lower() in INPUTS else ""
     for folder, _, names in islice(os.walk(top), MOST_FOLDERS):
         for name in names[:MOST_NAMES]:
@@ -161,4 +161,4 @@ def _input_in(root: Path, path: str) -> str:
 
 def _laptop_of(view: View) -> Laptop:
     data = data_folder(view.loaded)
-    return Laptop(str(view.loaded.root), str(home(os.environ)), os.path.exists, str(data) if data else "")
+    return Laptop(str(view.loaded.root), str(home(os.environ)), exists, str(data) if data else "")

@@ -18,6 +18,7 @@ from pipeline.messages.hints import override_arguments, selection_arguments
 from pipeline.runs.grid import Point
 from pipeline.runs.secrets import secret_values
 from remote.errors import BadUsage, HalfstepError
+from remote.project.paths import is_file
 from remote.protocol.dataclass import dataclass
 from remote.protocol.hidden import hide
 
@@ -114,7 +115,7 @@ def hosts_in(typed: str) -> tuple[str, ...]:
     An existing path, and an ssh command (text with spaces), are not split at commas.
     """
     is_command = "," not in typed.partition(" ")[0]
-    return (typed,) if is_command or Path(typed).is_file() else tuple(name.strip() for name in typed.split(","))
+    return (typed,) if is_command or is_file(Path(typed)) else tuple(name.strip() for name in typed.split(","))
 
 
 def load_selections(hosts: Sequence[str], config: str, overrides: Sequence[str], cwd: Path) -> tuple[Selection, ...]:

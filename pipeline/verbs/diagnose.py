@@ -22,6 +22,7 @@ from pipeline.runs.secrets import hide_project_secrets
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import BadUsage
+from remote.project.paths import is_file
 from remote.protocol.dataclass import dataclass
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
@@ -87,7 +88,7 @@ def _log(screen: Screen, what: str) -> Log:
         return Log(*tail_of(sys.stdin.buffer).text(), "standard input")
     last_start = max((time for note in notes for time in (note.started_unix, note.created_unix) if time), default=0.0)
     path = Path(what) if what else records.newest_proof_output(last_start) or Path()
-    if path.is_file():
+    if is_file(path):
         with path.open("rb") as file:
             wide = file.read(2) == codecs.BOM_UTF16_LE
             file.seek(0)

@@ -25,7 +25,7 @@ from pipeline.show.screen import Screen
 from pipeline.stages.stage import RunOptions
 from pipeline.verbs.local_site import judge_card, local_site
 from remote.errors import BadUsage
-from remote.project.paths import resolved
+from remote.project.paths import is_folder, resolved
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Severity
@@ -92,8 +92,8 @@ def _summarise(screen: Screen, plan: Plan, *, verbose: bool, done: bool) -> None
 
 def _folder(path: Path | None) -> Path:
     root = resolved(path or Path.cwd())
-    if not root.is_dir():
-        instead = (str(path), str(Path(path).parent)) if path is not None and root.parent.is_dir() else None
+    if not is_folder(root):
+        instead = (str(path), str(Path(path).parent)) if path is not None and is_folder(root.parent) else None
         raise BadUsage(f"{root} is not a folder", where="PATH", hint="pipeline fix .", instead=instead)
     return root
 

@@ -26,7 +26,7 @@ from remote.errors import BadUsage
 from remote.link.address import LOCAL, judge_host
 from remote.link.prompter import Prompter
 from remote.link.ssh.aliases import is_alias, list_aliases
-from remote.project.paths import resolved
+from remote.project.paths import exists, is_file, resolved
 from remote.project.records_folder import refuse_links_between
 from remote.protocol.shell import command_line, shell_command
 
@@ -53,7 +53,7 @@ def init(
     guess = _guess(tree)
     name = name or questions.ask("name of the config", default=safe_name(cwd.name))
     prompter = prompter_for(screen, yes=yes)
-    if destination and not (force or script or data) and _config_file(cwd, name).exists():
+    if destination and not (force or script or data) and exists(_config_file(cwd, name)):
         return _add_host(destination, host, name, card, cwd, screen, questions, prompter)
     words = [*filter(None, [destination]), *typed]
     _refuse_to_overwrite([_config_file(cwd, name)], host, name, words, force=force)
@@ -104,7 +104,7 @@ def _add_host(
     _, host, look = _choose_host(destination, host, cwd, screen, questions, prompter)
     _check_names(name, host)
     path = _host_file(cwd, host)
-    if path.exists():
+    if exists(path):
         again = command_line(["pipeline", "init", destination, "--host", f"{host}-2", "--config", name])
         raise BadUsage(f"{path} exists already", where=str(path), hint=again)
     card = choose_card(card, host, screen, Defaults(yes=False))
@@ -247,7 +247,7 @@ def _write(
     for path, text in files.items():
         write_atomic(path, text.encode(), 0o644, root=cwd)
         screen.note(f"wrote {path.relative_to(cwd)}")
-    if (shipped_configs() / f"{name}.yaml").is_file() and _config_file(cwd, name) in files:
+    if is_file(shipped_configs() / f"{name}.yaml") and _config_file(cwd, name) in files:
         screen.note(f"in this project, configs/{name}.yaml replaces the config {name} that comes with halfstep")
     if (host_file := _host_file(cwd, host)) in files:
         # The user has just chosen these settings. The file is not read again: another user could have replaced it.
@@ -261,7 +261,7 @@ def _write(
 def _refuse_to_overwrite(files: Iterable[Path], host: str, name: str, typed: Sequence[str], *, force: bool) -> None:
     """Raise BadUsage for a file that exists. The hint is the command that overwrites it."""
     for path in files:
-        if path.exists() and not force:
+        if exists(path) and not force:
             host_words = ["--host", host] if host else []
             again = command_line(["pipeline", "init", *typed, *host_words, "--config", name, "--force"])
             raise BadUsage(f"{path} exists already", where=str(path), hint=again)

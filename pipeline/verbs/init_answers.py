@@ -10,7 +10,7 @@ from pipeline.show.prompts import Defaults, Questions
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage
 from remote.policy.cards import UnknownCard, parse_card
-from remote.project.paths import expanded
+from remote.project.paths import exists, expanded, is_file
 from remote.protocol.shell import shell_command
 from remote.protocol.text import whole_number
 
@@ -34,7 +34,7 @@ def _ask(question: str, judge: Callable[[str], str], screen: Screen, questions: 
 def choose_script(guess: Guess, given: str, data: str, cwd: Path, screen: Screen, questions: Questions) -> str:
     """Return the training script: the given script, the only candidate, or the user's choice, or "" for none."""
     if given:
-        if not (cwd / given).is_file():
+        if not is_file(cwd / given):
             raise BadUsage(f"{given} does not exist in {cwd}", where="--script")
         if given in guess.interactive:
             screen.note(f"{given} waits for keyboard input, which a job on a host never gets")
@@ -84,7 +84,7 @@ def choose_data(given: str, found: str, cwd: Path, screen: Screen, questions: Qu
     """Return the folder or file that is sent separately from the code, or an empty string for none."""
 
     def judge(answer: str) -> str:
-        if answer and not (cwd / expanded(answer)).exists():
+        if answer and not exists(cwd / expanded(answer)):
             raise BadUsage(f"{answer} does not exist in {cwd}", where="--data")
         return answer
 

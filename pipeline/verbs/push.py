@@ -21,6 +21,7 @@ from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import BadUsage, HalfstepError
 from remote.project.digests import read_json
+from remote.project.paths import is_file
 from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
 from remote.protocol.layout import ProjectLayout
@@ -46,7 +47,7 @@ def push(run: str | None = None, repo: str = "", private: bool = False, as_json:
     # A cloned project may contain a link to any file of the user.
     weights, _ = (records.in_run(note.name, "adapter", name) for name in (WEIGHTS, CONFIG))
     adapter = weights.parent
-    if not weights.is_file():
+    if not is_file(weights):
         raise _no_adapter(note, adapter)
     facts = _facts(note, records.root, folder, repo)
     card = render_card(facts).encode()

@@ -27,6 +27,7 @@ from pipeline.report.saved import is_reported, render_saved_comparison, render_s
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import BadUsage, Busy, HalfstepError
+from remote.project.paths import is_folder
 from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
 
@@ -82,7 +83,7 @@ def _pull_missing(note: RunNote, records: Records, screen: Screen) -> tuple[Find
     Return a warning if the host of a running job is unreachable.
     """
     ended = note.state in ENDED
-    never_pulled = bool(note.host_config) and not (records.folder_named(note.name) / "jobs").is_dir()
+    never_pulled = bool(note.host_config) and not is_folder(records.folder_named(note.name) / "jobs")
     if note.state is not JobState.RUNNING and not (ended and never_pulled):
         return ()
     screen.progress(f"looking at {note.name} on {note.host}")

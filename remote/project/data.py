@@ -23,7 +23,7 @@ from remote.project.digests import (
     write_digest_cache,
 )
 from remote.project.included_files import shown
-from remote.project.paths import resolved
+from remote.project.paths import exists, is_file, is_folder, resolved
 from remote.project.real_paths import is_inside
 from remote.project.secrets import secret_by_name
 from remote.protocol.dataclass import dataclass
@@ -57,7 +57,7 @@ class DataScan:
 
     def opened(self, name: str) -> FileIO:
         """Open a file as it was scanned. Raises OSError if it has changed, or if another file is in its place."""
-        path = self.root / name if self.root.is_dir() else self.root
+        path = self.root / name if is_folder(self.root) else self.root
         return open_judged(path, self.judged[name], follow=True)
 
     def read_scanned(self, name: str) -> bytes:
@@ -73,7 +73,7 @@ def scan_data(root: Path, memory: Path | None = None, *, confirmed: Sequence[Pat
     `memory` is a folder for cached digests, so that unchanged data is not read again. A file that looks like a secret,
     by its name, its link target or its content, is left out with a warning. Raises SyncRefused if no file is left.
     """
-    if not root.exists():
+    if not exists(root):
         raise SyncRefused(f"{root} does not exist", where="data.path", hint="set `data.path:` in the config")
     if why := _inside_git(resolved(root)):
         raise SyncRefused(f"{root} is not data: {why}", where="data.path", hint="set `data.path:` to a folder of data")
@@ -172,7 +172,7 @@ def _digest_of(
 
 
 def _list_files(root: Path) -> Iterator[tuple[str, Path]]:
-    if root.is_file():
+    if is_file(root):
         yield root.name, root
         return
     for folder, names in _walk(root):

@@ -1,7 +1,8 @@
-"""Paths as a project or the user writes them: with the home folder for ~, and without links."""
+"""Paths as a project or the user writes them: with the home folder for ~, without links, and of any length."""
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -18,8 +19,40 @@ def expanded(path: str | Path) -> Path:
 
 
 def resolved(path: str | Path) -> Path:
-    """Return the absolute path without links, like `Path.resolve`. A circular link is kept.
+    """Return the absolute path without links, like `Path.resolve`. Links that are circular or not readable are kept.
 
     Before Python 3.13, `Path.resolve` raises RuntimeError for a circular link. git stores such links.
     """
-    return Path(os.path.realpath(path))
+    try:
+        return Path(os.path.realpath(path))
+    except (OSError, ValueError):  # a link that the user may not read, such as /proc/1/cwd, or a NUL character
+        return Path(os.path.abspath(path))  # noqa: PTH100 (Path.absolute keeps ..)
+
+
+def exists(path: str | Path) -> bool:
+    """Return True if there is a file or folder, and False if none can be found.
+
+    `Path.exists` raises OSError for a name that is too long and below a folder that the user may not enter.
+    """
+    return os.path.exists(path)  # noqa: PTH110 (see above)
+
+
+def is_folder(path: str | Path) -> bool:
+    """Return True for a folder, and False if none can be found; see `exists`."""
+    return os.path.isdir(path)  # noqa: PTH112 (see exists)
+
+
+def is_file(path: str | Path) -> bool:
+    """Return True for a file, and False if none can be found; see `exists`."""
+    return os.path.isfile(path)  # noqa: PTH113 (see exists)
+
+
+def why_hidden(path: str | Path) -> str:
+    """Return why it cannot be seen whether `path` exists, such as "Permission denied", or "" if it can be seen."""
+    try:
+        Path(path).stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL character
+        return ""
+    except OSError as error:  # a circular link leads to nothing
+        return "" if error.errno == errno.ELOOP else error.strerror or str(error)
+    return ""

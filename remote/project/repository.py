@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from remote.project.git_index import read_index
-from remote.project.paths import expanded
+from remote.project.paths import expanded, is_file, is_folder
 from remote.protocol.dataclass import dataclass
 
 SETTINGS = r"^(core\.(excludesfile|ignorecase)|extensions\.objectformat)$"
@@ -96,12 +96,12 @@ def repository_at(folder: Path) -> Repository | None:
     try:
         if _foreign_owner(folder) is not None:
             return None
-        git_folder = _pointer(dot_git, "gitdir:") if dot_git.is_file() else dot_git
+        git_folder = _pointer(dot_git, "gitdir:") if is_file(dot_git) else dot_git
         if git_folder is None or not os.path.lexists(git_folder / "HEAD"):
             return None
         shared = git_folder / "commondir"
-        common = (_pointer(shared) if shared.is_file() else None) or git_folder
-        whole = (common / "objects").is_dir() and (common / "refs").is_dir()
+        common = (_pointer(shared) if is_file(shared) else None) or git_folder
+        whole = is_folder(common / "objects") and is_folder(common / "refs")
     except OSError:
         return None
     return Repository(folder, git_folder, common) if whole else None
@@ -132,7 +132,7 @@ def _owners(dot_git: Path) -> Iterator[int]:
     """Yield the owners of `.git` itself, of its target if it is a link, and of the folder that it names if a file."""
     yield dot_git.lstat().st_uid
     yield dot_git.stat().st_uid
-    if dot_git.is_file() and (target := _pointer(dot_git, "gitdir:")):
+    if is_file(dot_git) and (target := _pointer(dot_git, "gitdir:")):
         yield target.stat().st_uid
 
 

@@ -31,7 +31,7 @@ from remote.project.identity import owner_of, project_of
 from remote.project.included_files import Walk, shown, walk_project
 from remote.project.kept_contents import KeptContents
 from remote.project.limits import Limits, judge_limits, judge_untracked
-from remote.project.paths import expanded, resolved
+from remote.project.paths import expanded, is_folder, resolved
 from remote.project.real_paths import is_inside
 from remote.project.repository_findings import judge_repositories
 from remote.project.secrets import secret_by_name
@@ -156,7 +156,7 @@ def scan_again(scan: Scan) -> Scan:
 
 def _project_root(root: Path) -> Path:
     real = expanded(root).absolute()
-    if not real.is_dir():
+    if not is_folder(real):
         raise SyncRefused(f"{root} is not a folder", where="project", hint="set `project:` in the config")
     home = resolved(expanded("~"))
     if real == Path(real.anchor) or real == home or real in home.parents:

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
+from remote.project.paths import is_folder
 from remote.protocol.regular import open_regular
 
 LARGEST = 16 * 2**20
@@ -48,7 +49,7 @@ def create_private(folder: Path) -> None:
         create_private(folder.parent)
         create_private(folder)
     except FileExistsError:
-        if not folder.is_dir():
+        if not is_folder(folder):
             raise
 
 

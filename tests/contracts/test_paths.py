@@ -1,4 +1,4 @@
-"""Paths are expanded and resolved only by functions that accept users who do not exist, and circular links."""
+"""Paths are expanded, resolved and looked up only by functions that accept any path of a project."""
 
 from __future__ import annotations
 
@@ -54,3 +54,26 @@ def test_SE_the_listed_modules_still_call_these_methods() -> None:
 )
 def test_SE_such_a_call_is_found(code: str, count: int) -> None:
     assert len(list(calls(ast.parse(code)))) == count
+
+
+LOOKED_UP = {"exists", "is_dir", "is_file"}
+OF_PROJECTS = ("pipeline.config.", "pipeline.runs.", "pipeline.verbs.", "pipeline.messages.", "remote.project.")
+
+
+def lookups(tree: ast.AST) -> Iterator[str]:
+    """Yield the calls of methods of `Path` that raise OSError for long names and closed folders."""
+    for node in ast.walk(tree):
+        called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args
+        if called and node.func.attr in LOOKED_UP and ast.unparse(node.func.value) not in ("os.path", "entry"):
+            yield f"{node.lineno}: {ast.unparse(node)}"
+
+
+def test_SE_paths_of_a_project_are_looked_up_by_functions_that_do_not_fail() -> None:
+    found = {one.name: list(lookups(one.tree)) for one in laptop() if one.name.startswith(OF_PROJECTS)}
+    own = {"pipeline.config.shipped"}  # halfstep's own folder
+    assert {name for name, where in found.items() if where} == own, f"use exists(), is_folder() and is_file() of {OWN}"
+
+
+@pytest.mark.parametrize(("code", "count"), [("(root / name).is_dir()", 1), ("exists(path)", 0)])
+def test_SE_such_a_lookup_is_found(code: str, count: int) -> None:
+    assert len(list(lookups(ast.parse(code)))) == count

@@ -137,3 +137,49 @@ def test_a_loss_of_zero_or_nan_says_nothing_about_the_items() -> None:
         call = ModelCall(model, (), inputs, "cpu", None)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         assert examine(call, optimizer, 1, vary_items=True).items_gap is None
+
+
+class Plain(torch.nn.Module):
+    """A model of a plain loop, which gets its features as the first positional argument."""
+
+    def __init__(self, *, uses: bool) -> None:
+        super().__init__()
+        self.head = torch.nn.Linear(64, 3)
+        self.uses = uses
+
+    def forward(self, wavs: Any, labels: Any = None) -> Any:
+        return self.head(wavs if self.uses else torch.ones_like(wavs))
+
+
+class AroundPlain(torch.nn.Module):
+    """PEFT's wrapper: its forward has no named arguments."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def get_base_model(self) -> torch.nn.Module:
+        return self.model
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.model(*args, **kwargs)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("uses", [False, True])
+def test_positional_features_are_replaced_by_silence(uses: bool, wrapped: bool) -> None:
+    model: Any = Plain(uses=uses)
+    model = AroundPlain(model) if wrapped else model
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    found = examine(ModelCall(model, (torch.randn(4, 64), torch.zeros(4)), {}, "cpu", None), optimizer, 1)
+    assert found.why == "" and found.silence_gap is not None and (found.silence_gap > 0) is uses
+
+
+def test_positional_arguments_without_names_are_not_replaced() -> None:
+    class Nameless(Plain):
+        def forward(self, *inputs: Any) -> Any:
+            return self.head(inputs[0])
+
+    model = Nameless(uses=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    assert examine(ModelCall(model, (torch.randn(4, 64),), {}, "cpu", None), optimizer, 1).silence_gap is None

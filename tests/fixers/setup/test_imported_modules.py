@@ -81,6 +81,10 @@ def test_modules_are_named_as_pip_names_them():
         (b"import own\n", ("mlflow",)),
         (b"import elsewhere\n", ()),
         (b"report_to = (\n", ()),
+        (b"def main():\n    trainer = Trainer(logger=[loggers.WandbLogger(), MLFlowLogger()])\n", ("wandb", "mlflow")),
+        (b"from lightning.pytorch.loggers import WandbLogger\n", ()),
+        (b"def main(args):\n    if args.wandb:\n        logger = WandbLogger()\n", ()),
+        (b"logger = WandbLogger() if args.wandb else None\n", ()),
     ],
 )
 def test_trackers_are_read_from_the_arguments_of_calls(source, trackers):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import os
 import posixpath
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from pipeline.config.document import BadConfig
 from pipeline.config.host_model import ContainerConfig
 from pipeline.config.hosts import load_host
 from pipeline.config.shipped import shipped_configs
@@ -16,6 +18,7 @@ from pipeline.hosts.address import address_of
 from pipeline.runs.selection import load_selection
 from remote.errors import HalfstepError
 from remote.link.container import Container
+from remote.link.ssh.route import MAX_PROJECT_KNOWN_HOSTS
 from tests.pipeline.config.config_files import GOOD, write
 
 
@@ -164,3 +167,20 @@ def test_the_projects_own_file_wins_over_the_alias_and_says_so(tmp_path: Path, m
     assert load_host("titan", tmp_path).note == f"titan is {file}, not the alias of the same name in ~/.ssh/config"
     assert (load_host("rig", tmp_path).note, load_host("rig", tmp_path).config.card) == ("", 7.5)
     assert load_host("local", tmp_path).note == ""
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "too large"])
+def test_SE_keys_that_cannot_be_read_are_a_problem_of_the_host_file(tmp_path: Path, kind: str) -> None:
+    """The login does not read the file again: its content could be another one by then."""
+    path = tmp_path / "keys"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes(b"#" * (MAX_PROJECT_KNOWN_HOSTS + 1))
+    write(tmp_path, f"host: 192.0.2.1\nknown_hosts: {path}\n", "hosts/box")
+    with pytest.raises(BadConfig) as caught:
+        load_host("box", tmp_path)
+    assert [finding.where.endswith("box.yaml:2") for finding in caught.value.findings] == [True]
+    assert "cannot be read: " in caught.value.findings[0].message

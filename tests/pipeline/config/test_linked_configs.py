@@ -100,6 +100,20 @@ def test_SE_a_project_called_configs_links_no_config_to_the_folders_beside_it(
             read_document(Path((clone / name).name if folder != clone else name))
 
 
+@pytest.mark.parametrize("name", ["net", "./configs/net.yaml", "hosts"])
+def test_SE_a_clone_called_configs_links_no_config_to_the_folders_beside_it_if_the_user_works_above_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    clone = project / "configs"
+    subprocess.run(["git", "init", "-q", str(clone)], check=True)
+    (project / "private.yaml").write_text("salary: 1234\n")
+    (clone / "net.yaml").symlink_to("../private.yaml")
+    (clone / "hosts/net.yaml").symlink_to(project / "private.yaml")
+    monkeypatch.chdir(project)
+    with pytest.raises(BadUsage, match="outside of the project"):
+        load_host("net", project) if name == "hosts" else load_config(name, project)
+
+
 @pytest.mark.parametrize("folder", ["configs/clone", "configs/hosts/clone"])
 def test_SE_a_project_in_a_folder_called_configs_links_no_config_out_of_it(project: Path, folder: str) -> None:
     clone = project / folder

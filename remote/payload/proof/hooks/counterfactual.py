@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import sys
 import time
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from .accumulation import ITEMS
+from .accumulation import ITEMS, unwrapped
 from .inputs import is_varied_feature
 from .modules import first_float
 from .report import Counterfactual
@@ -116,8 +117,17 @@ def _items_gap(call: ModelCall, base: Any) -> Optional[float]:
 def _tensor_arguments(call: ModelCall) -> Dict[str, Any]:
     torch = sys.modules["torch"]
     given = next((dict(arg) for arg in call.args if hasattr(arg, "keys")), {})
-    named = {**{str(at): arg for at, arg in enumerate(call.args)}, **given, **call.kwargs}
+    named = {**dict(zip(_positional_names(call), call.args)), **given, **call.kwargs}
     return {name: value for name, value in named.items() if isinstance(value, torch.Tensor)}
+
+
+def _positional_names(call: ModelCall) -> List[str]:
+    """Return the name of each positional argument in the signature of the model, or its index."""
+    names: List[str] = []
+    with contextlib.suppress(TypeError, ValueError):  # a forward without a signature
+        parameters = inspect.signature(unwrapped(call.root).forward).parameters.values()
+        names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    return [names[at] if at < len(names) else str(at) for at in range(len(call.args))]
 
 
 def _with_replacements(value: Any, by_id: Dict[int, Any]) -> Any:

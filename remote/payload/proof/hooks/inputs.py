@@ -9,7 +9,7 @@ from typing import Any, Dict, Set
 from .batch_report import InputRepeats
 
 SAMPLE = 4096
-FEATURES = re.compile(r"feature|audio|speech|wave|mel|spectro|input_values|pixel|^0$", re.IGNORECASE)
+FEATURES = re.compile(r"feature|audio|speech|sound|signal|wav|fbank|mel|spectro|input_values|pixel|^0$", re.IGNORECASE)
 OTHERS = re.compile(r"mask|len|size|pos", re.IGNORECASE)
 LEAST_NUMBERS = 64
 
