@@ -13,9 +13,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Two workers per core: half of the time a test waits for an answer. worksteal: the slow tests lie together, and the
+# Five workers on two cores: half of the time a test waits for an answer. worksteal: the slow tests lie together, and the
 # worker that is done first takes them from the others.
-PYTEST_FLAGS ?= -n 4 --dist worksteal
+PYTEST_FLAGS ?= -n 5 --dist worksteal
 
 # The tests start thousands of processes; without byte code on disk, each would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
