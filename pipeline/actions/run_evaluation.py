@@ -97,10 +97,13 @@ def require_adapter(note: RunNote, run: RunSurvey) -> None:
             hint=shell_command("pipeline wait {} && pipeline evaluate {}", note.name, note.name),
         )
     if not run.adapter_sha256:
+        succeeded = run.state is JobState.SUCCEEDED
+        why = "its training succeeded, but saved none" if succeeded else f"state of its training: {run.state.value}"
         raise RemoteFault(
-            f"{note.name} has no adapter (state of its training: {run.state.value})",
+            f"{note.name} has no PEFT adapter ({why})",
             kind="no-adapter",
             where=note.host,
-            hint=note.start_command if run.state is JobState.SUCCEEDED else note.resume_command,
+            # To run it again would do nothing, and `pull` names the weights that it saved instead.
+            hint=shell_command("pipeline pull {} --weights", note.name) if succeeded else note.resume_command,
             exit_code=ExitCode.PULL,
         )

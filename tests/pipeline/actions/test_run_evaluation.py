@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions.run_evaluation import evaluate_run
+from pipeline.actions.run_evaluation import evaluate_run, require_adapter
+from pipeline.records.find_run import named_run
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_start
-from remote.errors import BadUsage, SecretsUntrusted
+from remote.errors import BadUsage, RemoteFault, SecretsUntrusted
+from remote.protocol.jobs import JobState, RunSurvey
 from tests.pipeline.listeners import NoListener
 
 CONFIG = "model: {id: tiny/phi4-multimodal}\ndata: {dataset: tiny-speech}\n"
@@ -40,3 +42,19 @@ def test_secrets_that_the_project_requests_are_not_sent_unconfirmed(
 def test_only_settings_of_the_evaluation_can_be_set(project: Path) -> None:
     with pytest.raises(BadUsage, match=r"only evaluation\.KEY can be set"):
         evaluate_run(None, ("train.epochs=3",), NoListener(), prompter=None)
+
+
+@pytest.mark.parametrize(
+    ("state", "words", "hint"),
+    [
+        (JobState.SUCCEEDED, "its training succeeded, but saved none", "pipeline pull mine-1 --weights"),
+        (JobState.FAILED, "state of its training: failed", "pipeline run --host local --resume mine-1"),
+    ],
+)
+def test_a_run_without_an_adapter_names_a_command_that_helps(
+    project: Path, state: JobState, words: str, hint: str
+) -> None:
+    note, _ = named_run("mine-1", project)
+    with pytest.raises(RemoteFault, match=words) as caught:
+        require_adapter(note, RunSurvey("mine-1", "mine", "f", 1, state))
+    assert caught.value.hint.startswith(hint)
