@@ -41,14 +41,18 @@ def write_tensors(path: str, data: bytes) -> None:
         file.write(struct.pack("<Q", len(header)) + header + data)
 
 
-def save(folder: str, step: int, *, scaler: bool = True, pause_s: float = 0.0) -> None:
-    """Save in the Trainer's own order: weights, optimizer, scheduler, scaler, random state, trainer state."""
+def save(folder: str, step: int, *, scaler: bool = True, stuck: bool = False) -> None:
+    """Save in the Trainer's own order: weights, optimizer, scheduler, scaler, random state, trainer state.
+
+    A `stuck` save never ends.
+    """
     target = f"{folder}/checkpoint-{step}"
     os.makedirs(target, exist_ok=True)
     write_tensors(f"{target}/adapter_model.safetensors", bytes(range(256)) * 4)
     with open(f"{target}/adapter_config.json", "w") as file:
         json.dump({"r": 4, "peft_type": "LORA"}, file)
-    time.sleep(pause_s)
+    while stuck:
+        signal.pause()
     write_zip(f"{target}/optimizer.pt", b"optimizer %d" % step)
     write_zip(f"{target}/scheduler.pt", b"scheduler %d" % step)
     if scaler:
@@ -128,7 +132,7 @@ def main() -> int:
     parser.add_argument("--save-every", type=int, default=0)
     parser.add_argument("--keep", type=int, default=0, help="the number of checkpoints to keep")
     parser.add_argument("--break-saves", action="store_true")
-    parser.add_argument("--save-pause", type=float, default=0.0)
+    parser.add_argument("--stuck-save", type=int, default=0, help="the step whose checkpoint is never completed")
     parser.add_argument("--output", default=os.environ["HALFSTEP_OUTPUT_DIR"])
     parser.add_argument("--no-scaler", action="store_true")
     parser.add_argument(
@@ -173,7 +177,7 @@ def main() -> int:
             step += 1
             write_progress(step, options.steps)
             if options.save_every and step % options.save_every == 0:
-                save(options.output, step, scaler=not options.no_scaler, pause_s=options.save_pause)
+                save(options.output, step, scaler=not options.no_scaler, stuck=step == options.stuck_save)
                 if options.break_saves:
                     os.truncate(f"{options.output}/checkpoint-{step}/optimizer.pt", 10)
                 if options.keep:
@@ -183,7 +187,8 @@ def main() -> int:
         if state["told"] and options.on_term.startswith("save"):
             time.sleep(0.2)
             if os.environ.get("RANK", "") == options.only_rank:
-                save(options.output, 11 if options.on_term == "save-11" else step, pause_s=options.save_pause)
+                last = 11 if options.on_term == "save-11" else step
+                save(options.output, last, stuck=last == options.stuck_save)
             say("leaving", helper_lives=bool(helper) and os.waitpid(helper, os.WNOHANG) == (0, 0))
             return {"save": 143, "save-11": 143, "save-zero": 0, "save-42": 42}[options.on_term]
     if options.leave_workers or not options.workers:
