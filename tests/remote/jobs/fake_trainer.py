@@ -132,7 +132,7 @@ def main() -> int:
     parser.add_argument("--save-every", type=int, default=0)
     parser.add_argument("--keep", type=int, default=0, help="the number of checkpoints to keep")
     parser.add_argument("--break-saves", action="store_true")
-    parser.add_argument("--stuck-save", type=int, default=0, help="the step whose checkpoint is never completed")
+    parser.add_argument("--stuck-save", type=int, default=-1, help="the step whose checkpoint is never completed")
     parser.add_argument("--output", default=os.environ["HALFSTEP_OUTPUT_DIR"])
     parser.add_argument("--no-scaler", action="store_true")
     parser.add_argument(

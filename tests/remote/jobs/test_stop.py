@@ -168,7 +168,7 @@ def test_FI_46_SIGKILL_in_the_middle_of_a_save_leaves_the_previous_checkpoint_as
 @pytest.mark.parametrize("victims", ["trainer", "trainer and supervisor"])
 def test_FI_46_SIGTERM_then_SIGKILL_at_any_moment_leaves_a_verified_checkpoint(bench: Bench, moment: str, victims: str):
     # The kill may come late: the save of the moments before its end is never completed by itself.
-    stuck = 0 if moment == "saved" else 11
+    stuck = -1 if moment == "saved" else 11
     bench.start("--steps", 10, "--save-every", 10, "--until", "/never", "--on-term", "save-11", "--stuck-save", stuck)
     until(lambda: bench.events("saved"), "the first checkpoint")
     supervisor, trainer = bench.survey().started.pid, _begin(bench)
