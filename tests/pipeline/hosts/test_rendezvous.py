@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.hosts.rendezvous import find_rendezvous
+from pipeline.hosts.rendezvous import Rendezvous, find_rendezvous
 from remote.errors import Garbled
 from remote.link.local import local_host
 from remote.link.reach import open_host
@@ -28,12 +28,16 @@ from tests.lab.wait import until
 def test_hosts_meet_at_the_addresses_that_ssh_reached(start_sshd: Callable[..., Sshd], tmp_path: Path) -> None:
     servers = [start_sshd("a"), start_sshd("b", listen="127.0.0.2")]
     hosts = [open_host(one.address()) for one in servers]
-    rendezvous = find_rendezvous([("a", hosts[0], ""), ("b", hosts[1], "")])
-    assert rendezvous.findings == ()
+
+    def found() -> Rendezvous | None:
+        """Return the ports, or None if the system has meanwhile given one to a connection of another program."""
+        rendezvous = find_rendezvous([("a", hosts[0], ""), ("b", hosts[1], "")])
+        assert rendezvous.findings == ()
+        return rendezvous if all(is_free(place.port) for place in rendezvous.places) else None
+
+    rendezvous = until(found, "the ports for torchrun")
     assert [place.address for place in rendezvous.places] == ["127.0.0.1", "127.0.0.2"]
     assert {place.interface for place in rendezvous.places} == {"lo"}
-    for place in rendezvous.places:
-        until(lambda port=place.port: is_free(port), "the port for torchrun")
     for host in hosts:
         host.close()
 
