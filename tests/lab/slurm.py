@@ -15,6 +15,7 @@ import pytest
 
 from tests.lab.wait import PATIENCE_S, until
 
+ATTEMPTS = 5
 COMMANDS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo")
 CONFIG = """ClusterName=lab
 SlurmctldHost={host}(127.0.0.1)
@@ -64,9 +65,22 @@ class Slurm:
         self._spool = tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
 
     def start(self) -> Slurm:
-        (self._folder / "state").mkdir(parents=True)
+        self._folder.mkdir(parents=True)
         (self._folder / "munge.key").write_bytes(os.urandom(128))
         (self._folder / "munge.key").chmod(0o600)
+        inside = {f"--{name}": self._folder / f"munge.{name.partition('-')[0]}" for name in MUNGE_FILES}
+        self._run(["munged", "--foreground", "--force", *(f"{name}={path}" for name, path in inside.items())])
+        until((self._folder / "munge.socket").exists, "munged")
+        for _ in range(ATTEMPTS):
+            if self._are_nodes_up():
+                return self
+            self._end(self._daemons[1:])
+        raise AssertionError(f"a daemon of Slurm ended in each of {ATTEMPTS} attempts; see {self._folder}")
+
+    def _are_nodes_up(self) -> bool:
+        """Start the controller and the nodes. Return False if one ended because another program got its port."""
+        shutil.rmtree(self._folder / "state", ignore_errors=True)
+        (self._folder / "state").mkdir()
         host, (control, *ports) = socket.gethostname().partition(".")[0], _free_ports(1 + len(self.nodes))
         cpus = len(os.sched_getaffinity(0))
         nodes = "\n".join(
@@ -75,16 +89,18 @@ class Slurm:
         )
         text = CONFIG.format(host=host, folder=self._folder, spool=self._spool.name, control=control, nodes=nodes)
         (self._folder / "slurm.conf").write_text(text)
-        inside = {f"--{name}": self._folder / f"munge.{name.partition('-')[0]}" for name in MUNGE_FILES}
-        self._run(["munged", "--foreground", "--force", *(f"{name}={path}" for name, path in inside.items())])
-        until((self._folder / "munge.socket").exists, "munged")
         self._run(["slurmctld", "-D", "-c"])
         for node in self.nodes:
             self._run(["slurmd", "-D", "-N", node])
-        until(
-            lambda: self.ask("sinfo", "--noheader", "-N", "--format=%T").split() == ["idle"] * len(self.nodes), "nodes"
-        )
-        return self
+        idle = ["idle"] * len(self.nodes)
+        has_ended: list[bool] = []
+
+        def is_decided() -> bool:
+            has_ended[:] = [daemon.poll() is not None for daemon in self._daemons]
+            return any(has_ended) or self.ask("sinfo", "--noheader", "-N", "--format=%T").split() == idle
+
+        until(is_decided, "nodes")
+        return not any(has_ended)
 
     def _run(self, argv: list[str]) -> None:
         with open(self._folder / f"{argv[0]}.out", "wb") as log:
@@ -106,14 +122,18 @@ class Slurm:
         return done.stdout
 
     def close(self) -> None:
-        for daemon in reversed(self._daemons):
+        self._end(self._daemons)
+        self._spool.cleanup()
+
+    def _end(self, daemons: list[subprocess.Popen[bytes]]) -> None:
+        self._daemons = [daemon for daemon in self._daemons if daemon not in daemons]
+        for daemon in reversed(daemons):
             daemon.terminate()
             try:
                 daemon.wait(timeout=PATIENCE_S)
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
-        self._spool.cleanup()
 
 
 @contextlib.contextmanager
