@@ -110,12 +110,14 @@ def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
     """
     real = resolved(root)
     outside = {} if real.is_relative_to(project) else {real: None}
+    known = {project, *outside}
     for folder, names in _walk(root):
         links = (path for name in names if (path := Path(folder, name)).is_symlink())
         for place in (resolved(folder), *(resolved(path).parent for path in links)):
-            if not any(place.is_relative_to(one) for one in (project, *outside)):
+            if known.isdisjoint((place, *place.parents)):
+                known.add(place)
                 outside[place] = None
-    return tuple(outside)
+    return tuple(place for place in outside if known.isdisjoint(place.parents))
 
 
 def judge_upload_names(places: Iterable[Path]) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from remote.project.git_index import IndexMemory
 from remote.project.ignore import Rules, byte_text, parse_rules, verdict_of
 from remote.project.paths import resolved
 from remote.project.real_paths import real_path_of
@@ -70,13 +71,14 @@ class _Scope:
     inside: str = ""
     above: str = ""
     ignores_case: bool = False
+    memory: IndexMemory = field(default_factory=IndexMemory)
 
     @cached_property
     def tracked(self) -> frozenset[str]:
         """The tracked paths, relative to the root of the walk."""
         if self.repository is None:
             return frozenset()
-        listed, cut = self.repository.tracked_paths(), len(self.above)
+        listed, cut = self.repository.tracked_paths(self.memory), len(self.above)
         return frozenset(self.inside + path[cut:] for path in listed if path.startswith(self.above))
 
     @cached_property
@@ -237,7 +239,7 @@ def _with_rules(folder: _Folder, root: Path, names: set[str]) -> _Folder | None:
             return None
         folder = replace(folder, only_tracked=True)
     if inside and ".git" in names and not folder.only_tracked and (nested := repository_at(root / folder.path)):
-        scope = _Scope(nested, inside, ignores_case=nested.ignores_case)
+        scope = _Scope(nested, inside, ignores_case=nested.ignores_case, memory=folder.scope.memory)
         folder = replace(folder, scope=scope, git=_shared_rules(nested))
     scope, git, pipeline = folder.scope, folder.git, folder.pipeline
     if ".gitignore" in names:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
 
-from remote.project.git_index import read_index
+from remote.project.git_index import IndexMemory, read_index
 from remote.project.paths import expanded, is_file, is_folder
 from remote.protocol.dataclass import dataclass
 
@@ -75,10 +75,10 @@ class Repository:
         personal = (self.work_tree / expanded(named),) if named else ()
         return (self.common_folder / "info" / "exclude", *personal)
 
-    def tracked_paths(self) -> frozenset[str]:
-        """Return every path in the index, in POSIX form and relative to the work tree."""
+    def tracked_paths(self, memory: IndexMemory | None = None) -> frozenset[str]:
+        """Return every path in the index, in POSIX form and relative to the work tree; see `read_index`."""
         sha256 = self.settings.get("extensions.objectformat", "").lower() == "sha256"
-        return read_index(self.git_folder, hash_bytes=32 if sha256 else 20)
+        return read_index(self.git_folder, memory, hash_bytes=32 if sha256 else 20)
 
 
 def find_repository(folder: Path) -> Repository | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -101,3 +102,19 @@ def test_SE_a_circular_link_in_the_data_is_named(data, tmp_path, name):
     assert outside_of(data, data) == ()
     with pytest.raises(SyncRefused, match=f"{name} cannot be read"):
         scan_data(data)
+
+
+@pytest.mark.parametrize("nested", [False, True], ids=["folders side by side", "folders in one another"])
+def test_SE_many_linked_folders_are_compared_in_linear_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nested: bool
+) -> None:
+    calls = []
+    is_below = Path.is_relative_to
+    monkeypatch.setattr(Path, "is_relative_to", lambda *paths: bool(calls.append(paths)) or is_below(*paths))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/first").symlink_to("/elsewhere/x")
+    for number in range(300):
+        (tmp_path / f"data/l{number:03}").symlink_to(f"/elsewhere/{number}/x" if nested else f"/elsewhere{number}/x")
+    found = outside_of(tmp_path / "data", tmp_path)
+    assert Path("/elsewhere") in found and len(found) == (1 if nested else 301)
+    assert len(calls) < 10

@@ -163,7 +163,7 @@ def test_SE_an_index_that_is_no_regular_file_is_not_read(tmp_path, kind):
 
 
 def test_SE_the_paths_of_an_index_cannot_grow_beyond_its_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr("remote.project.git_index.MAX_INDEX", 4000)
+    monkeypatch.setattr("remote.project.git_index.MAX_MEMORY", 4000)
     entry = bytes(62)
     first = entry + b"\0" + b"x" * 1000 + b"\0"
     for more, names in ((1, 1), (2, 1), (10, 0)):
@@ -171,6 +171,27 @@ def test_SE_the_paths_of_an_index_cannot_grow_beyond_its_limit(tmp_path, monkeyp
         make(tmp_path, {".git/x": ""})
         (tmp_path / ".git/index").write_bytes(data + bytes(20))
         assert len(read_index(tmp_path / ".git")) == names
+
+
+@pytest.mark.parametrize(("path", "names"), [("x" * 1000, 1), ("\U0001f600" + "x" * 999, 0)])
+def test_SE_a_path_counts_with_the_memory_that_it_takes(tmp_path, monkeypatch, path, names):
+    monkeypatch.setattr("remote.project.git_index.MAX_MEMORY", 2000)
+    make(tmp_path, {".git/x": ""})
+    entry = bytes(62) + b"\0" + path.encode() + b"\0"
+    (tmp_path / ".git/index").write_bytes(b"DIRC" + struct.pack(">II", 4, 1) + entry + bytes(20))
+    assert len(read_index(tmp_path / ".git")) == names
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(400, {"b/ignored.py"}), (10_000, {"a/ignored.py", "b/ignored.py"})])
+def test_SE_the_indexes_of_nested_repositories_have_one_limit(tmp_path, monkeypatch, limit, kept):
+    for name in ("b", "a"):
+        make(tmp_path / name, {"ignored.py": "x", ".gitignore": "*"})
+        git(tmp_path / name, "init", "-q")
+        (tmp_path / name / ("y" * 200)).touch()
+        git(tmp_path / name, "add", "-f", ".")
+    git(tmp_path, "init", "-q")
+    monkeypatch.setattr("remote.project.git_index.MAX_MEMORY", limit)
+    assert {path for path in kept_by_us(tmp_path) if path.endswith(".py")} == kept
 
 
 @pytest.mark.parametrize(("length", "names"), [(4096, 1), (4097, 0), (600_000, 0)])
