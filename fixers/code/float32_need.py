@@ -57,10 +57,11 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
     if source.path in target.code_facts.deepspeed_only and not target.started:
         return False
     facts = target.code_facts
-    owner, call, half_makers = consumer.owner, consumer.call, tuple(imported_of(source, facts.half_models, facts.twins))
+    owner, call = consumer.owner, consumer.call
+    half_makers = tuple(imported_of(source, facts.half_models, facts.namesakes))
     if _is_too_late(source, consumer) or is_tested_in_half(source, owner, call):
         return False
-    if is_given_to(source, consumer, tuple(imported_of(source, facts.engines, facts.twins))):
+    if is_given_to(source, consumer, tuple(imported_of(source, facts.engines, facts.namesakes))):
         return False
     if _is_of_unsloth(source, owner):
         return False
@@ -76,7 +77,7 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
 def _may_be_half(source: PythonSource, consumer: Consumer, owner: str, target: Target) -> bool:
     """Return True if the model `owner`, which the optimizer or the trainer gets, may be half precision."""
     facts, call, loads_float32 = target.code_facts, consumer.call, loads_in_float32(source, target)
-    half_makers = tuple(imported_of(source, facts.half_models, facts.twins))
+    half_makers = tuple(imported_of(source, facts.half_models, facts.namesakes))
     if is_float32(source, owner, call, half_makers, speech=not facts.traits.half_speech):
         return False
     if _is_of_library(source, consumer) and not loads_float32:
@@ -144,11 +145,11 @@ def _is_rejected(source: PythonSource, call: ast.Call) -> bool:
     )
 
 
-def imported_of(source: PythonSource, functions: tuple[str, ...], twins: Sequence[str] = ()) -> Iterator[str]:
+def imported_of(source: PythonSource, functions: tuple[str, ...], namesakes: Sequence[str] = ()) -> Iterator[str]:
     """Yield the names of the functions and classes (`path:name`) that this file may use.
 
     `from speech.build import load` may import `load` from speech/build.py or from a file in a folder `build`. Of
-    several files with this name (`twins`), it imports the nearest one.
+    several files with this name (`namesakes`), it imports the nearest one.
     """
     modules: dict[str, str] = {}
     for statement in source.names.of_type(ast.ImportFrom):
@@ -157,13 +158,15 @@ def imported_of(source: PythonSource, functions: tuple[str, ...], twins: Sequenc
     for each in functions:
         path, _, name = each.rpartition(":")
         module = modules.get(name)
-        if not module or (module in splitext(path)[0].split("/") and not _has_nearer(source.path, path, module, twins)):
+        if not module or (
+            module in splitext(path)[0].split("/") and not _has_nearer(source.path, path, module, namesakes)
+        ):
             yield name
 
 
-def _has_nearer(importer: str, path: str, module: str, twins: Iterable[str]) -> bool:
+def _has_nearer(importer: str, path: str, module: str, namesakes: Iterable[str]) -> bool:
     """Return True if another module of this name is nearer to the importing file than the module at `path`."""
-    named = [each for each in twins if splitext(basename(each))[0] == module]
+    named = [each for each in namesakes if splitext(basename(each))[0] == module]
     return path in named and any(_shared(importer, each) > _shared(importer, path) for each in named)
 
 

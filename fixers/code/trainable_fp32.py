@@ -158,7 +158,7 @@ def _rewrite(source: Source, target: Target) -> Rewrite:
     draft = Draft(source.python, name)
     traits = target.code_facts.traits
     lines = UNPARTITIONED if traits.may_use_deepspeed else TRAINABLES
-    casters = tuple(imported_of(draft.source, traits.float_casters, target.code_facts.twins))
+    casters = tuple(imported_of(draft.source, traits.float_casters, target.code_facts.namesakes))
     project = _Project(casters, lines)
     for group in _groups(draft.source):
         if needs_float32(draft.source, group[0], target):

@@ -190,7 +190,7 @@ def _judge_load(draft: Draft, call: ast.Call, function: ast.Attribute, target: T
 
 
 def _bits_hint(draft: Draft, given: list[ast.keyword]) -> str:
-    """Return the hint that keeps the values of these options.
+    """Return a hint with a BitsAndBytesConfig that has the values of `load_in_8bit` and `load_in_4bit`.
 
     A BitsAndBytesConfig in which both options are False is no replacement: transformers then loads in 4 bits.
     """

@@ -49,7 +49,8 @@ class CodeFacts:
     `jax`: paths of Python files that use JAX.
     `scripts`: paths of scripts that never train.
     `half_models`: `path:name` of classes and functions that load or cast a model to half precision.
-    `twins`: files with the same name as a file that defines one of `half_models`, or a function that casts to float32.
+    `namesakes`: files with the same name as a file that creates half-precision models, casts to float32, or uses
+    DeepSpeed's engine.
     `consumers`: the precision values that the code accepts.
     `traits`: how the code computes attention and scales its loss.
     `copies`: folders that contain the complete source of a library.
@@ -63,9 +64,10 @@ class CodeFacts:
     commands of the project were not read.
     `flash_defaults`: arguments with FlashAttention as their default, if some call omits the argument.
     `uncalled` and `only_inference`: `path:name` of functions that nothing calls, or that only inference scripts call.
-    `unused_defaults`: those of which only defaults would change on which no call relies, fields of dataclasses
-    (`path:Class.field`) that every call passes, and options (`path:--name`) that every command passes.
-    `untaken`: `path:function?argument` and `path:?option` that select branches, and that nothing passes.
+    `unused_defaults`: functions (`path:name`) in which only defaults would change that every call overrides; dataclass
+    fields (`path:Class.field`) that every call passes; and options (`path:--name`) that every command passes.
+    `untaken`: arguments (`path:function?argument`) and options (`path:?option`) that select a branch and are never
+    passed.
     `trl_scripts`: scripts that parse arguments of TRL.
     `bf16_on` and `bf16_off`: the bfloat16 switches that settings, commands and defaults turn on or off.
     `bf16_passed`: the bfloat16 options that commands pass, and those that documents and messages name.
@@ -92,7 +94,7 @@ class CodeFacts:
     only_inference: tuple[str, ...] = ()
     unused_defaults: tuple[str, ...] = ()
     untaken: tuple[str, ...] = ()
-    twins: tuple[str, ...] = ()
+    namesakes: tuple[str, ...] = ()
     trl_scripts: tuple[str, ...] = ()
     flash_defaults: tuple[str, ...] = ()
     bf16_on: tuple[str, ...] = ()
@@ -179,7 +181,10 @@ def judge_source(path: str, source: bytes) -> CodeFacts:
 
 
 def _consumers(path: str, data: bytes) -> Consumers:
-    """Return the readers in the file. The file is parsed only if a text search suggests a reader."""
+    """Return the code in the file that reads precision values.
+
+    The file is parsed only if a text search suggests such code.
+    """
     if is_test(path) or not may_contain_readers(data):
         return Consumers()
     try:

@@ -30,9 +30,9 @@ def with_planned_half_loads(
     facts = target.code_facts
     loading = tuple(f"{path}:{name}" for path, names in new.items() for name in sorted(names))
     named = {basename(path) for path in new} - {"__init__.py"}
-    twins = (path for path in owners.tree.paths() if basename(path) in named and not path.startswith(facts.copies))
+    namesakes = (path for path in owners.tree.paths() if basename(path) in named and not path.startswith(facts.copies))
     half_models = tuple(sorted({*facts.half_models, *loading}))
-    facts = replace(facts, half_models=half_models, twins=tuple(sorted({*facts.twins, *twins})))
+    facts = replace(facts, half_models=half_models, namesakes=tuple(sorted({*facts.namesakes, *namesakes})))
     target = replace(target, code_facts=facts)
     for path in sorted(set(_training_with(new, owners))):
         plan = _with_outcome(plan, path, replan(path, target))

@@ -55,13 +55,13 @@ def read_code_facts(tree: Tree, files: Sequence[FileFacts], started: Sequence[st
     if own.traits.engines:
         engines = several.judge(ENGINES, several.modules, partial(_engines, own.traits.engines)).engines
         own = replace(own, engines=engines)
-    own = _with_commands(several, replace(own, twins=_twins(several.modules, own)))
+    own = _with_commands(several, replace(own, namesakes=_namesakes(several.modules, own)))
     own = _with_processes(several, own, files, started)
     several.save()
     return own
 
 
-def _twins(modules: Sequence[str], own: CodeFacts) -> tuple[str, ...]:
+def _namesakes(modules: Sequence[str], own: CodeFacts) -> tuple[str, ...]:
     """Return the modules with the name of a module that creates half-precision models or casts to float32."""
     named = (*own.half_models, *own.traits.float_casters, *own.engines)
     paths = (each.rpartition(":")[0] for each in named)

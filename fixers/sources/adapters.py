@@ -17,7 +17,8 @@ TRAINS_MORE = re.compile(
 )
 """Matches code that trains weights of the base model beside the adapters.
 
-PEFT also trains the head of a classifier. Functions that let gradients reach the inputs are no such code.
+PEFT also trains the head of a classifier. Code that only lets gradients reach the inputs does not match, such as
+`output.requires_grad_(True)`.
 """
 QUANTISES = re.compile(rb"load_in_[48]bit|quantization_config")
 STORES_HALF = re.compile(rb"bnb_4bit_quant_storage")
@@ -48,7 +49,7 @@ def _lines_unfreezing_adapters(source: PythonSource) -> frozenset[int]:
 
 
 def _names_adapters(test: ast.expr) -> bool:
-    """Return True for a test that is true only if a name contains that of an adapter: `"lora" in name`."""
+    """Return True for a condition that holds only for parameter names of adapters, such as `"lora" in name`."""
     match test:
         case ast.BoolOp(op=ast.Or(), values=values):
             return all(map(_names_adapters, values))
@@ -94,7 +95,10 @@ def _values(source: PythonSource, name: str) -> list[ast.expr]:
 
 
 def _calls_assigned(source: PythonSource, name: str) -> list[ast.Call] | None:
-    """Return the calls whose results the name is assigned, or None if it is assigned nothing or another value."""
+    """Return the calls whose results are assigned to the name.
+
+    None if nothing is assigned to the name, or anything but the result of a call.
+    """
     values = _values(source, name) if name else []
     calls = [each for each in values if isinstance(each, ast.Call)]
     return calls if calls and len(calls) == len(values) else None

@@ -31,11 +31,13 @@ def reason_for_zeros(source: PythonSource, padded: ast.expr) -> str:
     nodes = list(ast.walk(source.names.function(padded)))
     own = _labels_around(source, padded)
     linked = _linked(own, nodes)
-    if any(_shows_mask(source, node, linked) for node in nodes):
+    if any(_uses_as_mask(source, node, linked) for node in nodes):
         return MASK
     if any(_takes_lengths(node, linked) for node in nodes):
         return MEASURED
-    others = (_labels_around(source, node) for node in nodes if isinstance(node, ast.expr) and _pads_ignored(node))
+    others = (
+        _labels_around(source, node) for node in nodes if isinstance(node, ast.expr) and _pads_with_ignore_index(node)
+    )
     return DELIBERATE if any(other and not other & own for other in others) else ""
 
 
@@ -48,7 +50,7 @@ def _takes_lengths(node: ast.AST, names: frozenset[str]) -> bool:
 
 
 def _labels_around(source: PythonSource, padded: ast.expr) -> frozenset[str]:
-    """Return the names like labels in the expression, or in the target to which its value is assigned."""
+    """Return the names in the expression, or in its assignment target, that look like names of labels."""
     above = source.names.parent(padded)
     match above:
         case ast.Assign():
@@ -69,7 +71,7 @@ def _labels_in(expression: ast.AST) -> Iterator[str]:
 
 
 def _linked(own: frozenset[str], nodes: Iterable[ast.AST]) -> frozenset[str]:
-    """Return the names, and the names like labels from which or to which a statement copies their values."""
+    """Return `own`, and the label-like names that a statement copies from or to one of the returned names."""
     pairs = [
         (frozenset(_labels_in(target)), frozenset(_labels_in(value)))
         for node in nodes
@@ -93,7 +95,7 @@ def _assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield target, value
 
 
-def _pads_ignored(node: ast.expr) -> bool:
+def _pads_with_ignore_index(node: ast.expr) -> bool:
     """Return True if the expression pads with -100: a call such as `pad_sequence`, or `labels + [-100] * n`."""
     match node:
         case ast.Call() if tail_of(node) in PADS:
@@ -114,7 +116,7 @@ def _is_ignored(value: ast.expr) -> bool:
     return False
 
 
-def _shows_mask(source: PythonSource, node: ast.AST, names: frozenset[str]) -> bool:
+def _uses_as_mask(source: PythonSource, node: ast.AST, names: frozenset[str]) -> bool:
     """Return True if the node uses one of the names as a mask, or assigns a mask to it."""
     match node:
         case ast.Subscript(value=indexed, slice=index):

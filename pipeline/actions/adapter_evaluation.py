@@ -110,7 +110,8 @@ def _opened_files(adapter: Path, project: Path) -> Iterator[dict[str, FileIO]]:
     cloned project could upload any file of the user as a part of its adapter. Links from a hub cache to its own blobs
     are allowed.
     """
-    real = resolved(adapter)  # before the files are opened: another user may replace the folder with a link meanwhile
+    # Resolved before the files are opened, because another user could replace the folder with a link in between.
+    real = resolved(adapter)
     with contextlib.ExitStack() as opened:
         found = [name for name in FILES if (adapter / name).is_file()]
         files = {name: opened.enter_context(open_regular(adapter / name, follow=True)) for name in found}

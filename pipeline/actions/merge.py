@@ -35,7 +35,8 @@ def merge_run(
     note, records = named_run(run, Path.cwd())
     if note.evaluates:
         raise BadUsage(f"{note.name} is not a training run", where="RUN", hint=note.resume_command)
-    host = host_of_note(note, records)  # first: another user's record may name any config
+    # Before the config is loaded: a record of another user may name any config.
+    host = host_of_note(note, records)
     loaded = config_of(note, ())
     require_secret_consent(loaded, prompter, typed=False, host=host)
     require_secrets(host.config, loaded.config)

@@ -129,9 +129,9 @@ def keep_evidence(context: Context) -> None:
 
 
 def until_training(context: Context) -> RunOptions:
-    """Return the options.
+    """Return the options. In the phase PREPARE, limit them to the stages up to `verify`, the stage before the job.
 
-    If the phase PREPARE would start the job, `until` becomes `verify`, the stage before the job.
+    They are not limited if the job is running or has succeeded, unless `force` repeats a stage.
     """
     options, run = context.options, run_of(context.view)
     started = run is not None and run.state in (JobState.RUNNING, JobState.SUCCEEDED) and not options.force

@@ -30,7 +30,7 @@ from remote.project.scan import Scan, scan_project
 def exclusive_lock(selection: Selection, doing: str, *, prompter: Prompter | None, sign: bool = True) -> Iterator[Lock]:
     """Lock the config's host against changes by other verbs until the end of the block. Raises Busy.
 
-    The user must confirm secrets and files first, because the lock is a file in the folder that `project:` names.
+    Creating the lock writes to the folder that `project:` names, so the user must confirm secrets and files first.
     """
     require_consents(selection, prompter)
     records = Records(selection.loaded.root)
@@ -104,7 +104,7 @@ def _local_facts(
 ) -> tuple[Scan, DataScan | None]:
     """Scan the local project and its data (None without data).
 
-    With `must_keep` False, a read-only folder is no error.
+    If `must_keep` is False, a project folder that cannot be written is accepted.
     """
     try:
         records.prepare()

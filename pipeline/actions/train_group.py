@@ -81,7 +81,10 @@ def start_on_all(contexts: Sequence[Context]) -> Report:
 
 
 def _resume_paths(contexts: Sequence[Context]) -> tuple[list[str], Finding | None]:
-    """Return the checkpoint's path on each host ("" starts at step 0), and None or why the hosts cannot resume."""
+    """Return the path of the checkpoint on each host, and a finding if the hosts cannot resume, else None.
+
+    The path "" starts at step 0.
+    """
     roots = [""] * len(contexts)
     for at, context in enumerate(contexts):
         run = run_of(context.view)

@@ -110,7 +110,11 @@ def _name(node: ast.expr) -> str:
 
 
 def _training_call_kind(node: ast.AST, trainers: Collection[str]) -> int:
-    """Return 1, 2 or 4 for the three kinds of training call, or 0 for any other node."""
+    """Return the kind of a training call, or 0 for any other node.
+
+    4: `trainer.train()` or `.fit()`. 2: `backward()` or the step of an optimizer. 1: another call whose name says that
+    it trains.
+    """
     if not isinstance(node, ast.Call):
         return 0
     if isinstance(node.func, ast.Name):

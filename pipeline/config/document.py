@@ -178,12 +178,12 @@ def _require_own_file(path: Path, real: str) -> None:
 
 
 def _project_around(path: Path) -> list[Path]:
-    """Return the resolved parent of the configs/ that contains the config or, in hosts/, the host file, or nothing.
+    """Return [the resolved parent of the configs/ folder] that contains the file (directly, or in hosts/), or [].
 
-    Nothing if the working folder is in that configs/, or if it is a git work tree of its own: a cloned project may have
-    the name `configs` itself.
+    The list is empty if the working folder is inside that configs/, or if configs/ is itself a git work tree: a cloned
+    project may have the name `configs`.
     """
-    # The path without resolved links: otherwise, the archive of a project could link configs/ to a folder of any name.
+    # Links are not resolved here, because the archive of a project may link configs/ to a folder of another name.
     folder = path.absolute().parent
     configs = folder.parent if folder.name == "hosts" else folder
     if configs.name != "configs" or Path.cwd().is_relative_to(resolved(configs)):

@@ -20,7 +20,7 @@ REQUIREMENTS = ("requirements.txt", "pyproject.toml")
 READMES = ("README.md", "readme.md", "README.rst", "README")
 LAUNCHERS = ("python ", "python3 ", "torchrun ", "accelerate launch ", "deepspeed ")
 MAX_COMMAND = 4000
-"""The longest command of a README, in characters, that is split into words, which takes time by the square."""
+"""Longer README commands (in characters) are not split into words: the time grows with the square of the length."""
 LONGEST_PAGE = 200_000
 PLAIN = re.compile(r"[A-Za-z_/~][\w./~-]*", re.ASCII)
 # A placeholder, or syntax of a shell.
@@ -32,8 +32,8 @@ class Guess:
     """The files from which `init` drafts a config.
 
     `scripts` are probable training scripts, the most likely first. `interactive` are training scripts that wait for
-    keyboard input; `modules` are those that must be started with `python -m`: the name of the module, and the folder
-    from which Python must import it. `shells` are the shell scripts that take no arguments, each with the Python files
+    keyboard input. `modules` maps the scripts that must be started with `python -m` to the name of the module and the
+    folder that must be on PYTHONPATH. `shells` are the shell scripts that take no arguments, each with the Python files
     that it starts; `pages` are the beginnings of the README files. `sources` is True if the project has Python files.
     """
 

@@ -64,7 +64,7 @@ class HostSource:
 
 
 def find_host(name: str, cwd: Path, config_path: Path | None = None) -> HostSource:
-    """Find a host: first in the files of the project, then in the aliases of ~/.ssh/config, then in the built-in files.
+    """Find a host: first in the files of the project, then in the aliases of ~/.ssh/config, then in the shipped files.
 
     `config_path` is the file of a run's config. The hosts in the folder of that file come first, unless the config is
     built in. An ssh command, and a name with a user or a port, are never treated as the name of a file.
@@ -104,7 +104,7 @@ def _file_of(name: str, cwd: Path, folders: Iterable[Path]) -> Path | None:
 
 
 def list_configs(cwd: Path) -> dict[str, Path]:
-    """Return every config by name. Configs of the project take precedence over built-in configs."""
+    """Return every config by name. Configs of the project take precedence over shipped configs."""
     return _list(cwd, "")
 
 
@@ -148,7 +148,7 @@ def find_project(cwd: Path) -> Path:
 
 
 def config_folders(cwd: Path) -> Iterator[Path]:
-    """Yield configs/ of the folder or of its nearest parent that contains configs/, then the built-in configs.
+    """Yield configs/ of the folder or of its nearest parent that contains configs/, then the shipped configs.
 
     Raises BadUsage if another user can write to that parent.
     """

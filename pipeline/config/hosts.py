@@ -67,7 +67,7 @@ def load_host(
     config_path: Path | None = None,
     content: bytes | None = None,
 ) -> LoadedHost:
-    """Load a host: a file of the project, an alias of ~/.ssh/config, a built-in file, an address, or an ssh command.
+    """Load a host: a file of the project, an alias of ~/.ssh/config, a shipped file, an address, or an ssh command.
 
     `overrides` are `host.a=b`; `card` overrides the card of the file. Hosts next to `config_path`, the file of the
     run's config, come first. `content` is used instead of the file's bytes, if the caller has just written them:

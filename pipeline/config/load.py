@@ -82,7 +82,7 @@ def load_file(path: Path, cwd: Path, overrides: Sequence[str] = ()) -> LoadedCon
 def _base(path: Path, cwd: Path) -> Path:
     """Return the folder to which `project:` is relative.
 
-    For a built-in config, this is the project of the working folder.
+    For a shipped config, this is the project of the working folder.
     """
     return find_project(cwd) if path.parent == shipped_configs() else folder_of(path)
 

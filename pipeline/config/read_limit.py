@@ -1,4 +1,4 @@
-"""Limit how many configs and host files a command parses if it parses all of a project's files."""
+"""Limit the number of configs and host files that a command reads when it has to read all of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline.config.find import is_shipped_config, is_shipped_host
 
 MOST_FILES = 500
 MOST_BYTES = 2**20
-"""The size of the parsed files together. To parse so many bytes of very short values takes about 3 s."""
+"""The maximum total size of the files. Parsing this many bytes of very short values takes about 3 s."""
 NOT_READ = f"not read: at most {MOST_FILES} files and {MOST_BYTES >> 20} MiB are read"
 
 

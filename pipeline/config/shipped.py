@@ -1,4 +1,4 @@
-"""The built-in configs, data and manual: in the checkout, or inside the installed package."""
+"""The shipped configs, data and manual: in the checkout, or inside the installed package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _CHECKOUT = _PACKAGE.parent
 
 
 def shipped_configs() -> Path:
-    """Return the folder of the built-in configs/*.yaml and configs/hosts/*.yaml."""
+    """Return the folder of the shipped configs/*.yaml and configs/hosts/*.yaml."""
     return _first(_PACKAGE / "shipped" / "configs", _CHECKOUT / "configs")
 
 
@@ -21,7 +21,7 @@ def place_of(path: Path, cwd: Path) -> str:
 
 
 def shipped_data(name: str) -> Path | None:
-    """Return the folder of a built-in data set, or None if no built-in data set has that name."""
+    """Return the folder of a shipped data set, or None if no shipped data set has that name."""
     if name != "tiny-speech":
         return None
     return _first(_PACKAGE / "shipped" / name, _CHECKOUT / "examples" / name)

@@ -124,7 +124,7 @@ def own_wheel(*, data: bool) -> bytes:
 def pack_wheel(distribution: Distribution, *, data: bool) -> bytes:
     """Return a wheel of the halfstep that is running, whether it is installed or runs from a checkout.
 
-    With `data` False, the built-in data set, which takes two thirds of the wheel's size, is not included. The layout
+    With `data` False, the shipped data set, which takes two thirds of the wheel's size, is not included. The layout
     follows the binary distribution format: https://packaging.python.org/en/latest/specifications/binary-distribution-format/
     """
     info = f"{distribution.name}-{distribution.version}.dist-info"

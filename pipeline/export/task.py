@@ -90,7 +90,7 @@ def run_commands(config: str, overrides: Sequence[str], data: TaskData | None, *
     """Return the shell commands that unpack the project and its data and run all stages on the machine itself.
 
     The project's `.halfstep/` is kept, so that a restarted task resumes. With `volume`, the project and the work folder
-    are on the volume. `config` is the config's path in the project, or the name of a built-in config.
+    are on the volume. `config` is the config's path in the project, or the name of a shipped config.
     """
     root = f"{VOLUME}/project" if volume else "project"
     settings = [*overrides, *([f"host.workdir={VOLUME}/work"] if volume else [])]

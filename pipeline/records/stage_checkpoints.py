@@ -46,8 +46,8 @@ class StageFailure:
 class StageCheckpoints:
     """All stage checkpoints of one project, host and config. `problem` is the reason why the file could not be used.
 
-    `stages` has the checkpoints of each stage for its last KEPT inputs, the newest first. `failures` has the last
-    failure of each stage that has failed since it was done.
+    `stages` has the checkpoints of each stage for its last KEPT sets of inputs, the newest first. `failures` has, for
+    each stage that failed after its last success, the last failure.
     """
 
     stages: dict[str, tuple[StageCheckpoint, ...]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class StageCheckpoints:
         return replace(self, stages={**others, checkpoint.stage: kept}, failures=failures)
 
     def with_failure(self, stage: str, fingerprint: str, message: str) -> StageCheckpoints:
-        """Return a copy in which the stage failed now with these inputs, without a checkpoint for them."""
+        """Return a copy with a failure of the stage at this time, and without the checkpoint for these inputs."""
         failures = {**self.failures, stage: StageFailure(time.time(), message, fingerprint)}
         return replace(self.without(stage, fingerprint), failures=failures)
 

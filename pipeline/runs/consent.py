@@ -161,7 +161,7 @@ def own_project(loaded: LoadedConfig) -> Path:
 
     A work tree is ignored if it contains the home folder, or if its index does not contain the config: a project may
     have been unpacked inside a larger repository of the user. The folder `configs` itself may be a git clone. For a
-    built-in config, return the root of the config's project.
+    shipped config, return the root of the config's project.
     """
     if is_shipped_config(loaded.path):
         return loaded.root

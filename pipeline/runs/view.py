@@ -83,7 +83,7 @@ class View:
 
 
 def data_folder(loaded: LoadedConfig) -> Path | None:
-    """Return the folder that is uploaded separately from the code: `data.path`, a built-in data set, or None."""
+    """Return the folder that is uploaded separately from the code: `data.path`, a shipped data set, or None."""
     data = loaded.config.data
     if data.path is not None:
         return resolved(loaded.root / expanded(data.path))

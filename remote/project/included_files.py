@@ -31,7 +31,7 @@ DEFAULTS = parse_rules("".join(f"{name}/\n" for name in NOT_SOURCE).encode())
 ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})
 RULE_FILES = (".gitignore", ".pipelineignore")
 MAX_RULES = 8 * 2**20
-"""The maximum size of all ignore files of a walk, in bytes. To compile their patterns takes 2 s per MiB."""
+"""The maximum size of all ignore files of a walk, in bytes. Compiling their patterns takes 2 s per MiB."""
 MAX_DEPTH = 100
 MAX_ENTRIES = 1_000_000
 

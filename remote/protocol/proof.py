@@ -42,7 +42,7 @@ class ProofRequest:
 
 @dataclass(frozen=True)
 class NotChecked:
-    """A check that could not be made, and the reason."""
+    """A check that could not be run, and the reason."""
 
     check: CheckName
     reason: Message
@@ -99,8 +99,8 @@ class ProvedStep:
 class ProofReport:
     """The result of a proof.
 
-    `findings` has a finding for each check that was made, with severity info if the check passed. `unseen` contains the
-    checks that could not be made. Bytes are per process; `total_bytes` is None without a card. `exit` is the exit
+    `findings` has a finding for each check that was run, with severity info if the check passed. `unseen` contains the
+    checks that could not be run. Bytes are per process; `total_bytes` is None without a card. `exit` is the exit
     status of the command, or None if the proof ended it as planned. `memory` describes the memory plan of the built-in
     trainer.
     """

@@ -66,16 +66,16 @@ def sync_project(
     """
     if not scan.report.ok:
         return SyncReport(tree, scan, scan.report)
-    attempt = _Attempt(host, scan, tree, force, progress)
+    state = _SyncState(host, scan, tree, force, progress)
 
     def send(lost: int) -> SyncReport:
-        attempt.survey_outdated = lost > 0
-        return replace(attempt.run(), retries=lost)
+        state.survey_outdated = lost > 0
+        return replace(state.run(), retries=lost)
 
     return retry_lost_connection(host, send, wait)
 
 
-class _Attempt:
+class _SyncState:
     """The state of one sync, which is kept when the connection is lost."""
 
     def __init__(self, host: Host, scan: Scan, tree: TreeSurvey, force: bool, progress: Progress | None) -> None:

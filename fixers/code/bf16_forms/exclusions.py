@@ -163,8 +163,8 @@ def _judge_function(
 
 def _has_float16_counterpart(source: PythonSource, name: str) -> bool:
     """Return True if the file defines `apply_half` or `apply_fp16` beside `apply_bfloat16`."""
-    twins = {NAMES_BF16.sub(word, name) for word in HALF_WORDS}
-    return any(each.name in twins for each in source.names.of_type(ast.FunctionDef))
+    float16_names = {NAMES_BF16.sub(word, name) for word in HALF_WORDS}
+    return any(each.name in float16_names for each in source.names.of_type(ast.FunctionDef))
 
 
 def _is_row_of_choices(source: PythonSource, choice: ast.IfExp) -> bool:

@@ -25,7 +25,7 @@ KEPT_LINES = 400
 SHOWN_LINES = 8
 PIP = ("-m", "pip", "--no-input", "--disable-pip-version-check")
 CUT = "marshal data too short"
-"""The error of byte code that was cut. On a full disk, Python before 3.12.8 writes a part of it without an error."""
+"""The message of Python for truncated byte code. On a full disk, Python before 3.12.8 truncates byte code silently."""
 FULL = {"No space left on device": 28, "Disk quota exceeded": 122, CUT: 28}
 
 HINTS = {

@@ -25,11 +25,11 @@ class LossHistory:
         self.losses = losses
         self.steps = steps if len(steps) == len(losses) else tuple(range(1, len(losses) + 1))
         self._open: List[float] = []
-        self._set_distance()
+        self._set_step_interval()
 
     def add(self, step: int, loss: float) -> None:
         self._open.append(loss)
-        if self.steps and step - self.steps[-1] < self._distance:
+        if self.steps and step - self.steps[-1] < self._step_interval:
             return
         self.losses += (sum(self._open) / len(self._open),)
         self.steps += (step,)
@@ -38,17 +38,17 @@ class LossHistory:
             pairs = zip(self.losses[::2], self.losses[1::2])
             self.losses = tuple((first + second) / 2 for first, second in pairs)
             self.steps = self.steps[1::2]
-            self._set_distance()
+            self._set_step_interval()
 
     def forget_after(self, step: int) -> None:
         """Remove the losses after that step, because the job trains these steps again."""
         kept = sum(at <= step for at in self.steps)
         self.losses, self.steps = self.losses[:kept], self.steps[:kept]
 
-    def _set_distance(self) -> None:
-        # The mean distance is kept, so that a resumed job adds points at the same distance.
+    def _set_step_interval(self) -> None:
+        # The mean number of steps between points is kept, so that a resumed job adds points at the same interval.
         gaps = len(self.steps) - 1
-        self._distance = (self.steps[-1] - self.steps[0]) / gaps if gaps > 0 else 0.0
+        self._step_interval = (self.steps[-1] - self.steps[0]) / gaps if gaps > 0 else 0.0
 
 
 class GpuCurves:

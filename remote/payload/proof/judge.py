@@ -45,7 +45,7 @@ NEVER_CHECKED = (
 def judge_proof(evidence: Evidence) -> ProofReport:
     """Return the report.
 
-    Each check has a finding (info if it passed) or a reason why it was not made.
+    Each check has a finding (info if it passed) or a reason why it was not run.
     """
     results = tuple(_results(evidence))
     first = evidence.first

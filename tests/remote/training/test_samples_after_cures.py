@@ -1,4 +1,4 @@
-"""After each cure that `run` applies to the built-in trainer, the resumed training trains each sample once."""
+"""After each cure that `run` applies to the built-in trainer, the resumed training uses each sample once per epoch."""
 
 from __future__ import annotations
 
