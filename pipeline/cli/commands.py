@@ -50,7 +50,7 @@ VERBS: dict[str, Verb] = {
                 help="resume this run even if its inputs have changed; needs neither --host nor --config",
             ),
             options.flag("-d", "--detach", help="return as soon as the job is running"),
-            options.flag("--no-heal", help="stop at a known failure instead of repairing it and continuing"),
+            options.flag("--no-heal", help="stop at a known failure instead of applying a cure"),
             options.yes(),
         ],
         connects=Connects(keep=True, several=True),
@@ -64,7 +64,7 @@ VERBS: dict[str, Verb] = {
             options.config(CONFIG, required=True),
             options.overrides(),
             options.flag("--no-proof", help="skip the proof: two optimizer steps of the real command"),
-            options.flag("-v", "--verbose", help="list every check that passed or could not be made"),
+            options.flag("-v", "--verbose", help="list every check that passed or could not be run"),
         ],
         connects=Connects(keep=False),
         group=RUN,
@@ -170,7 +170,7 @@ VERBS: dict[str, Verb] = {
     ),
     "wait": Verb(
         "wait for a run's job to end; the exit code shows the result",
-        "Wait until the job ends. Exit codes: 0 succeeded; 40 failed; 41 job lost; 42 stopped, or 40 if no checkpoint.",
+        "Wait until the job ends. Exit codes: 0 succeeded; 40 failed; 41 lost; 42 stopped (without a checkpoint: 40).",
         [options.run()],
         group=WATCH,
     ),
@@ -212,7 +212,7 @@ VERBS: dict[str, Verb] = {
     ),
     "report": Verb(
         "write a self-contained HTML report: stages, fixes, proofs, curves",
-        "Write an HTML report of a run: stages, fixes, proofs, curves, repairs. For a run in progress, state "
+        "Write an HTML report of a run: stages, fixes, proofs, curves, cures. For a run in progress, state "
         "and curves are downloaded first. With several runs, write a page that compares them: overlaid curves, and "
         "the settings, files and results that differ.",
         [options.runs(), options.flag("--open", "open_page", help="open the page in a browser")],

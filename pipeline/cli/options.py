@@ -95,8 +95,8 @@ def as_json(printed: str) -> click.Option:
 def yes() -> click.Option:
     """`--yes`."""
     message = (
-        "allow more than 16 runs in one command; prompt only for passwords: fail at a new host key, or at a host file, "
-        "data or a secret that still needs your confirmation"
+        "allow more than 16 runs in one command; prompt only for passwords. A new host key, and a host file, data or a "
+        "secret that you have not confirmed, end the command"
     )
     return flag("-y", "--yes", help=message)
 

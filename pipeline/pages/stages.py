@@ -13,12 +13,14 @@ host's files stops before the first deletion. `.gitignore` and `.pipelineignore`
 very large files are rejected, and the message names them. Data under `data:` is sent separately from the code, in
 chunks; an interrupted transfer resumes. See docs/sync.md.
 """,
-    "environment": """Checks Python, torch build, driver, GPU, disk and memory of the host.
+    "environment": """Checks Python, torch build, driver, GPU, disk and memory of the host, and creates the virtual
+environment that the config requests.
 
 **Valid while** interpreter, torch build, driver and GPU UUIDs are unchanged.
 
-The survey reads versions without an import. The stage itself starts the interpreter once. This process imports the
-training packages, multiplies matrices on each card, and writes a test file to the disk of the run.
+The survey reads package versions from metadata, without importing the packages. The stage itself starts the interpreter
+once. This process imports the training packages, multiplies matrices on each card, and writes a test file to the disk
+of the run.
 """,
     "fix": """Rewrites the host's copy of the project until no fixer has anything left to change.
 
@@ -27,13 +29,13 @@ training packages, multiplies matrices on each card, and writes a test file to t
 Source fixers run on the laptop, on the bytes that were sent. All rewritten files replace the host's copies in one
 atomic change. `run` never changes the laptop's own files. Setup fixers change the host itself. See docs/fixers/.
 """,
-    "verify": """Proves on the card, with the real command, that the training works in half precision.
+    "verify": """Proves with the real command that the training works with the planned precision.
 
 **Valid while** the config and all inputs of the stages above are unchanged.
 
 The stage checks the code and the config, trains a small model on the card, and runs the unmodified training command
 under hooks for two applied optimizer steps on the real model and data. The command runs in a scratch folder, which is
-then deleted. A check that could not be made is reported as "not checked". See docs/verify.md.
+then deleted. A check that could not be run is reported as "not checked". See docs/verify.md.
 """,
     "train": """Runs the training as a job on the host.
 

@@ -88,7 +88,7 @@ class CureRow:
 class RunReport:
     """The report of one run. Times are Unix seconds. Empty parts have no section on the page.
 
-    `precision` is `mode` or `mode: reason`. `not_checked` has (check, reason) for each check that was not made. `loss`
+    `precision` is `mode` or `mode: reason`. `not_checked` has (check, reason) for each check that was not run. `loss`
     is the mean over the newest steps (remote/protocol/loss.py), and `best_loss` is the lowest of these means. `losses`
     are a few of these means at the steps `loss_steps`. `first_loss` is the loss of the first step, and `elapsed_s` is
     the time of all jobs; both are None if unknown. `secrets` are names of environment variables. `uncommitted` files

@@ -60,8 +60,8 @@ def curves_of(report: RunReport) -> tuple[Curve, ...]:
     if train_loss(curves) is not None or not report.losses or (last <= first and not report.loss_steps):
         return curves
     means = curve_of_means(report.losses, report.loss_steps, first, last)
-    if report.loss is not None and means.points and means.points[-1][0] < last:  # the recorded means are a selection
-        means = Curve(means.tag, (*means.points, (last, report.loss)))
+    if report.loss is not None and means.points and means.points[-1][0] < last:
+        means = Curve(means.tag, (*means.points, (last, report.loss)))  # only some means are recorded
     return (*curves, means)
 
 
@@ -202,7 +202,7 @@ def _source(report: RunReport) -> Facts:
 
 
 def _not_checked(report: RunReport) -> Facts:
-    """Return the checks that were not made, except the checks that the proof's section lists."""
+    """Return the checks that were not run, except the checks that the proof's section lists."""
     listed = {(unseen.check, unseen.reason) for unseen in report.proof.unseen} if report.proof else set()
     return tuple(row for row in report.not_checked if row not in listed)
 

@@ -123,7 +123,7 @@ def proof_request(view: View, source: str = "") -> ProofRequest:
 
 
 def try_card(context: Context) -> Report:
-    """Train a small LoRA model on the card. If there is no card, report that the check was not made."""
+    """Train a small LoRA model on the card. If there is no card, report that the check was not run."""
     view = context.view
     gpu = view.survey.gpu
     slurm = srun_options(view.host.config, view.config)

@@ -79,7 +79,7 @@ def _checked(screen: Screen, name: str) -> Outcome:
     require_trust(host, prompter)
     seen = check_host(host, prompter)
     if not screen.as_json:
-        screen.table(("", "check", "found"), [(row.state.value, row.name, row.detail) for row in seen.rows])
+        screen.table(("", "check", "result"), [(row.state.value, row.name, row.detail) for row in seen.rows])
     code = ExitCode(seen.exit_code)
     findings = tuple(_finding(row, host, code) for row in seen.rows if row.state in SEVERITIES)
     table = [{"check": row.name, "state": row.state.value, "detail": row.detail} for row in seen.rows]

@@ -64,7 +64,7 @@ def verify(
 
 @dataclass(frozen=True)
 class Verified:
-    """The result of `verify`: the outcome, the passed checks, and (check, reason) for each check that was not made."""
+    """The result of `verify`: the outcome, the passed checks, and (check, reason) for each check that was not run."""
 
     outcome: Outcome
     passed: tuple[Finding, ...] = ()
@@ -74,7 +74,7 @@ class Verified:
 def verdict(outcome: Outcome, passed: int, not_checked: Collection[str]) -> str:
     """Return 'ready: 23 passed, 2 warnings, 11 not checked -> next: pipeline run ...'.
 
-    A warning that a check was not made counts as not checked.
+    A warning that a check was not run counts as not checked.
     """
     errors = sum(one.severity is Severity.ERROR for one in outcome.findings)
     warnings = sum(one.severity is Severity.WARNING and one.check not in not_checked for one in outcome.findings)
