@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 
 SCANNED_BYTES = 2**20
 """The number of bytes at the start of a file that are searched for keys and cloud credentials."""
@@ -67,7 +68,11 @@ VALUE = re.compile(
     rb"(?:[ _-]?(?:access[ _-]?)?key)?[\"'`*]*[ \t]*[:=][ \t*]*"
     rb"([\"'`]?)([^\s\"'`,;<>(){}\[\]]{6,200})\1(?=[\s,;}\])\"'`]|$)"
 )
-BEFORE = re.compile(rb"[\s>*#\"'`-]*[\w.-]*")
+# What a line may contain before the name of a secret, the letters of a name, and what may follow the value. The first
+# two are no pattern: two repetitions that match the same character take quadratic time.
+OPENING = b" \t\r\v\f>*#\"'`-"
+NAME = (string.ascii_letters + string.digits + "_.-").encode()
+LINE_ENDS = re.compile(rb"[ \t\r\"',;]*(?:\n|\Z)")
 TOKEN = re.compile(rb"(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|eyJ)[\w.-]{16,}")
 # The credentials in a URL, or in a header that git adds to its requests: `extraheader = AUTHORIZATION: basic ...`.
 IN_URL = re.compile(rb"://(?:[^\s/:@\"'<>]{0,200}:)?(?:hf_|gh[opsu]_|github_pat_|glpat-)([\w-]{16,200})@")
@@ -170,10 +175,9 @@ def _password(text: bytes) -> str:
 
 def _fills_line(text: bytes, at: int, end: int) -> bool:
     """Return True if the line contains only the name and the value."""
-    begins = text.rfind(b"\n", 0, at) + 1
-    ends = text.find(b"\n", end)
-    behind = text[end : len(text) if ends < 0 else ends]
-    return BEFORE.fullmatch(text, begins, at) is not None and not behind.strip(b" \t\r\"',;")
+    if not LINE_ENDS.match(text, end):
+        return False
+    return not text[text.rfind(b"\n", 0, at) + 1 : at].lstrip(OPENING).strip(NAME)
 
 
 def _is_secret(word: bytes, value: bytes, *, fills_line: bool) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
 from remote.project.scan import scan_project
+from remote.project.secrets import secret_by_content
 from remote.protocol.findings import Severity
 
 
@@ -156,3 +158,29 @@ def test_SE_04_a_large_text_is_searched_up_to_the_documented_limit(tmp_path):
     (tmp_path / "corpus.txt").write_bytes(line * (20 * 2**20 // len(line)) + KEY.encode())
     (tmp_path / "start.txt").write_bytes(line * 1000 + KEY.encode() + line * 100_000)
     assert set(scan_project(tmp_path).manifest.rows) == {"corpus.txt"}
+
+
+@pytest.mark.parametrize("before", ["-", ">", " .", "pwd "])
+@pytest.mark.parametrize("value", ["$aaaaa", "abcdefghi"])
+def test_SE_a_line_of_many_values_is_searched_in_linear_time(before, value):
+    text = f"{before * (3000 // len(before))}!{f'pwd={value} ' * 200}\n".encode()
+    began = time.process_time()
+    assert secret_by_content("notes.txt", text, len(text)) == ""
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    ("line", "is_secret"),
+    [
+        ("password: correcthorse", True),
+        (" > -- * db.password: correcthorse\t;", True),
+        (f"{' ' * 400}my-db_password: correcthorse", True),
+        ("the password: correcthorse", False),
+        ("my- password: correcthorse", False),
+        ("password: correcthorse is it", False),
+        ("pwd: correcthorse pwd: correcthorse", False),
+    ],
+)
+def test_SE_04_a_word_is_a_password_only_if_it_fills_the_line(line, is_secret):
+    text = f"Notes\n{line}\nmore\n".encode()
+    assert bool(secret_by_content("notes.txt", text, len(text))) == is_secret
