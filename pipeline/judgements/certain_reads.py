@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline.judgements.calls import last_name
 from pipeline.judgements.path_literals import EXITS, PathReader, calls_of, literal_of, names_in, use_key
@@ -67,14 +67,14 @@ def certain_reads(tree: ast.Module, reader: PathReader) -> CertainReads:
     if any(calls_of(tree, CREATES_FILES)):
         return CertainReads()
     reads = _sole_reads(tree, reader)
-    paths = [path for _, path in reader.found]
+    unique = _unique(path for _, path in reader.found)
     tested = {id(literal) for literal, path in reader.found if path in reader.looked_for}
     literals = ((name, _value_of(argument, reader)) for name, argument in reads)
     return CertainReads(
         {
             id(node): name
             for name, node in literals
-            if _is_unique(reader.recognise(literal_of(node)), paths) and id(node) not in tested
+            if reader.recognise(literal_of(node)) in unique and id(node) not in tested
         },
         frozenset(argument.attr for _, argument in reads if isinstance(argument, ast.Attribute)),
     )
@@ -92,10 +92,15 @@ def _sole_reads(tree: ast.Module, reader: PathReader) -> list[tuple[str, ast.exp
     return [(name, argument) for name, argument in reads if is_sole_use(argument)]
 
 
-def _is_unique(path: str, paths: Sequence[str]) -> bool:
-    """Return True if the file contains the path exactly once, and no parent or child of the path."""
-    near = [one for one in paths if f"{one}/".startswith(f"{path}/") or f"{path}/".startswith(f"{one}/")]
-    return bool(path) and len(near) == 1
+def _unique(paths: Iterable[str]) -> frozenset[str]:
+    """Return the paths that occur exactly once and have neither parents nor children among the others."""
+    groups: list[list[str]] = []
+    for path in sorted(f"{each}/" for each in paths):  # the children of a path follow it
+        if groups and path.startswith(groups[-1][0]):
+            groups[-1].append(path)
+        else:
+            groups.append([path])
+    return frozenset(group[0][:-1] for group in groups if len(group) == 1)
 
 
 def _value_of(argument: ast.expr, reader: PathReader) -> ast.expr:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import time
 from collections.abc import Callable
 
 import pytest
 
+from pipeline.judgements.certain_reads import _unique, certain_reads
 from pipeline.judgements.laptop_paths import Laptop, judge_laptop_paths, suspects
+from pipeline.judgements.path_literals import PathReader, StartSettings
 from pipeline.judgements.path_text import path_in
 from pipeline.judgements.started import paths_reached
 from remote.protocol.findings import Finding
@@ -213,3 +217,18 @@ def test_a_text_counts_as_a_path_only_if_all_of_it_is_one(text: str, path: str) 
 def test_SE_deep_code_does_not_end_the_search_for_paths(form: Callable[[int], str], count: int) -> None:
     files = {"train.py": "import deep\nopen('/srv/sets')\n", "deep.py": form(count) + "\n"}
     assert ("error", "train.py:2") in path_findings(files) or ("warning", "train.py:2") in path_findings(files)
+
+
+def test_only_a_path_without_equals_parents_and_children_is_unique() -> None:
+    paths = ["/a", "/a/b", "/a/c/d", "/a-b", "/a.b/c", "/a.b/d", "/e/f", "/e/f", "../g", "../g/h", "/i", "/ij"]
+    assert _unique(paths) == {"/a-b", "/a.b/c", "/a.b/d", "/i", "/ij"}
+
+
+@pytest.mark.parametrize("path", ["/srv/x{}", "/srv/x{0}/a/b", "../x{}"])
+def test_SE_many_paths_are_not_compared_with_each_other(path: str) -> None:
+    tree = ast.parse("".join(f"open('{path.format(number)}')\n" for number in range(8000)))
+    reader = PathReader(tree, StartSettings(), lambda text: text)
+    reader.visit(tree)
+    began = time.process_time()
+    assert len(certain_reads(tree, reader).literals) == 8000
+    assert time.process_time() - began < 2
