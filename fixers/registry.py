@@ -47,17 +47,17 @@ class FixerEntry:
 
 FIXERS: dict[str, FixerEntry] = {
     "trainer-arguments": FixerEntry("code", 10),
-    "trainer-resume": FixerEntry("code", 1),
+    "trainer-resume": FixerEntry("code", 2),
     "bf16-probe": FixerEntry("code", 4),
-    "bf16-to-fp16": FixerEntry("code", 31),
+    "bf16-to-fp16": FixerEntry("code", 32),
     "mixed-precision-config": FixerEntry("settings", 15),
     "launch-flags": FixerEntry("settings", 12),
     "attention-to-sdpa": FixerEntry("code", 17),
     "device-map": FixerEntry("code", 5),
     "local-rank": FixerEntry("code", 5),
     "port": FixerEntry("settings", 2),
-    "label-padding": FixerEntry("code", 8),
-    "scaler-gate": FixerEntry("code", 11),
+    "label-padding": FixerEntry("code", 9),
+    "scaler-gate": FixerEntry("code", 12),
     "loss-fp32": FixerEntry("code", 7),
     "trainable-fp32": FixerEntry("code", 18),
     "environment": FixerEntry(

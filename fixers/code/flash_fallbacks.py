@@ -9,10 +9,11 @@ from typing import TypeVar
 from fixers.code.draft import Draft
 from fixers.sources.chosen_words import rewritten_literal
 from fixers.sources.gates import is_gated
-from fixers.sources.lines import lines_with
+from fixers.sources.lines import in_order, lines_with
 from fixers.sources.python import PythonSource
 
-FALLS_BACK = re.compile(rb"if[ (][^\n]*flash_?att[^\n]*(?:\belse\b|:[ ]*(?:#[^\n]*)?$)", re.IGNORECASE | re.MULTILINE)
+FALLS_BACK = (re.compile(rb"if[ (]"), re.compile(rb"flash_?att"), re.compile(rb"\belse\b|:[ ]*(?:#.*)?$"))
+"""Matches the parts of a line, in this order."""
 NAMES_FLASH = re.compile(r"(?:not\s+)?(?:[\w.]+\.)?(?:use_)?flash_?att(?:entio)?n\w*", re.IGNORECASE)
 MIXES = re.compile(rb"\b(?:fp16|bf16)\b|GradScaler|mixed_precision|autocast")
 HALVES = ("torch.bfloat16", "torch.float16", "torch.half")
@@ -25,7 +26,7 @@ WHY = "the dtype must not depend on FlashAttention: float32 doubles the memory"
 
 def may_fall_back(text: bytes) -> bool:
     """Return True if the text has a conditional expression or a branch on FlashAttention."""
-    return FALLS_BACK.search(lines_with(text.lower(), (b"flash",))) is not None
+    return in_order(lines_with(text.lower(), (b"flash",)), *FALLS_BACK)
 
 
 def keep_half(draft: Draft) -> None:

@@ -14,7 +14,7 @@ from fixers.plans.owners import Owners
 from fixers.plans.programs import Program, imports_any
 from fixers.plans.text_facts import TextFacts
 from fixers.sources.expressions import tail_of
-from fixers.sources.function_roles import CASTS_DATA, names_adapters
+from fixers.sources.function_roles import casts_data, names_adapters
 from fixers.sources.python import TREES
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
@@ -139,7 +139,7 @@ def _trained_load(program: Program, own: Iterable[FileChange], target: Target, o
         return ""
     after = {each.path: each.after for each in own}
     texts = (after.get(path) or owners.read(path) for path in program.paths if path.endswith(".py"))
-    return "" if any(CASTS_DATA.search(text) for text in texts) else min(trained)
+    return "" if any(map(casts_data, texts)) else min(trained)
 
 
 def _loads_trained_weights(change: FileChange) -> bool:

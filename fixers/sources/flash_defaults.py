@@ -14,7 +14,7 @@ from fixers.sources.names import FUNCTIONS
 from fixers.sources.python import TREES, PythonSource
 from fixers.sources.unparsable import Unparsable
 
-DEFAULT = LinePattern(re.compile(rb"\w*attn\w*[ ]*(?::[^=\n]+)?=[ ]*[\"']flash_att"), (b"flash_att",))
+DEFAULT = LinePattern(re.compile(rb"attn(?:(?!attn)\w)*+[ ]*(?::[^=\n]++)?=[ ]*[\"']flash_att"), (b"flash_att",))
 FLASH = "flash_att"
 
 

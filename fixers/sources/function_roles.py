@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from fixers.sources.lines import holds, holds_any
+from fixers.sources.lines import holds, holds_any, in_order
 
-CASTS_DATA = re.compile(rb"\.data[ \t]*=[^\n]*(?:\.float\(\)|\.to\([^\n)]*float32)")
+SETS_DATA = re.compile(rb"\.data[ \t]*=")
+CASTS = re.compile(rb"\.float\(\)|\.to\((?:(?!\.to\()[^\n)])*?float32")
+"""Only the last `.to(` before `float32` counts: otherwise each one would be compared with the rest of the line."""
 UNSCALES = re.compile(rb"\.unscale_?\w*\(")
 FUNCTION = re.compile(rb"^[ \t]*def[ ]+(\w+)\((.*?)(?=^[ \t]*(?:def|class)[ ]|\Z)", re.MULTILINE | re.DOTALL)
 ENGINE = re.compile(rb"\bdeepspeed\.initialize\(|(?<![\w.])(?<!class )(?:DeepSpeed(?:Hybrid)?|Pipeline)Engine\(")
@@ -25,8 +27,13 @@ OPTIMIZERS = (b"Trainer", b"optim", b"optimizer")
 
 def float_casters_in(source: bytes) -> Iterator[str]:
     """Yield the functions that cast trainable parameters to float32."""
-    if holds(source, b"requires_grad") and CASTS_DATA.search(source):
-        yield from (name for name, body in _functions(source) if b"requires_grad" in body and CASTS_DATA.search(body))
+    if holds(source, b"requires_grad") and casts_data(source):
+        yield from (name for name, body in _functions(source) if b"requires_grad" in body and casts_data(body))
+
+
+def casts_data(source: bytes) -> bool:
+    """Return True if the code casts the data of a parameter to float32."""
+    return b".data" in source and in_order(source, SETS_DATA, CASTS)
 
 
 def unscalers_in(source: bytes) -> Iterator[str]:

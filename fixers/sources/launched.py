@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from posixpath import commonprefix, dirname, join, normpath, splitext
 
-from fixers.sources.lines import lines_with
+from fixers.sources.lines import in_order, lines_with
 from remote.protocol.dataclass import dataclass
 
 DOCUMENTS = (".md", ".rst", ".markdown")
@@ -158,13 +158,7 @@ def _scheduled(text: bytes) -> int | None:
     lines = [found[0] for found in ENGINES.finditer(text)]
     if not any(SCHEDULED.search(each) for each in lines):
         return UNKNOWN if lines else None
-    return ONE if _follows(ONE_NODE, ON_NODES, text) else SEVERAL
-
-
-def _follows(pattern: re.Pattern[bytes], first: re.Pattern[bytes], text: bytes) -> bool:
-    """Return True if a line of the text matches `first`, and after it the pattern. Takes linear time."""
-    starts = ((line, first.search(line)) for line in text.split(b"\n"))
-    return any(start is not None and pattern.search(line, start.end()) for line, start in starts)
+    return ONE if in_order(text, ON_NODES, ONE_NODE) else SEVERAL
 
 
 def _machines_of(line: bytes, scheduled: int | None, values: Values) -> int:
@@ -181,7 +175,7 @@ def _machines_of(line: bytes, scheduled: int | None, values: Values) -> int:
 
 def _starts_processes(line: bytes, values: Values) -> bool:
     given = _with_values(line, values)
-    one = ONE_PROCESS.search(given) is not None or _follows(ONE_BY_MPI, BY_MPI, given)
+    one = ONE_PROCESS.search(given) is not None or in_order(given, BY_MPI, ONE_BY_MPI)
     return IN_PROCESSES.search(given) is not None and not one
 
 

@@ -91,6 +91,24 @@ def _vocabulary(source: bytes) -> _Vocabulary:
     return _Vocabulary(frozenset(words), b"\n".join(words))
 
 
+def in_order(text: bytes, *patterns: re.Pattern[bytes]) -> bool:
+    """Return True if a line of the text matches the patterns one after the other.
+
+    The time is linear. For one pattern with `[^\\n]*` between its parts, it grows with a power of the line's length.
+    """
+    return any(_matches_in_order(line, patterns) for line in text.split(b"\n"))
+
+
+def _matches_in_order(line: bytes, patterns: tuple[re.Pattern[bytes], ...]) -> bool:
+    at = 0
+    for pattern in patterns:
+        found = pattern.search(line, at)
+        if found is None:
+            return False
+        at = found.end()
+    return True
+
+
 def line_starts(text: bytes) -> list[int]:
     """Return the offset of every line start."""
     starts = [0, *accumulate(map(len, text.splitlines(keepends=True)))]

@@ -10,12 +10,15 @@ from collections.abc import Callable
 import pytest
 
 from fixers.code.attention_to_sdpa import IN_COMMAND
+from fixers.code.flash_fallbacks import may_fall_back
 from fixers.plans.reached import PICKS, Reach
 from fixers.sources.dockerfile import scan_dockerfile
+from fixers.sources.flash_defaults import flash_defaults_in
+from fixers.sources.function_roles import casts_data
 from fixers.sources.makefile import scan_makefile
 from fixers.sources.notebook import LINE_MAGIC
 from fixers.sources.options import entries_of
-from fixers.sources.python import TREES
+from fixers.sources.python import CLOSES, TREES
 from fixers.sources.splice import text_of
 from pipeline.config.candidates import _trainers, _training_call_kind
 from remote.project.included_files import _Scope
@@ -64,6 +67,13 @@ READERS: dict[str, Callable[[int], object]] = {
     "words of a notebook": lambda size: LINE_MAGIC.match("a, " * size + "x"),
     "hyphens": lambda size: list(IN_COMMAND.finditer(b"flash_att" + b"-" * size)),
     "options": lambda size: list(IN_COMMAND.finditer(b"--a" * size)),
+    "branches on FlashAttention": lambda size: may_fall_back(b"# " + b"if(flashatt" * (size // 11)),
+    "ends of a branch": lambda size: may_fall_back(b"if(flashatt" + b": #else" * (size // 7) + b"s\n:"),
+    "casts of data": lambda size: casts_data(b".data=.to(" * (size // 10)),
+    "casts to other dtypes": lambda size: casts_data(b".data=" + b".to(float3" * (size // 10) + b")float32"),
+    "defaults of arguments": lambda size: flash_defaults_in("a.py", b"# flash_att " + b"aattn" * (size // 5)),
+    "comments after an argument": lambda size: CLOSES.match(b"\n" + b"#a" * (size // 2) + b"\n"),
+    "comments and brackets": lambda size: CLOSES.match(b"\n#)#\n \\\n" * (size // 8)),
     "Makefile": lambda size: scan_makefile(b"a:\n" + b"\ta\n" * (size // 4)),
     "Dockerfile": lambda size: scan_dockerfile(b"RUN a\n" * (size // 4)),
     "Dockerfile with comments": lambda size: scan_dockerfile(b"RUN a \\\n# c\nb\n" * (size // 8)),
@@ -124,3 +134,34 @@ def test_a_line_magic_is_still_found() -> None:
     lines = ("%time x", "  !ls", "a = !ls", "a, b = %who", "x?", "a.b??")
     assert all(LINE_MAGIC.match(line) for line in lines)
     assert not any(LINE_MAGIC.match(line) for line in ("a = 1", "  x", "a == b", "f(x) = !y"))
+
+
+@pytest.mark.parametrize(
+    ("line", "falls_back"),
+    [
+        ("x = bf16 if use_flash_attn else f32", True),
+        ("elif cfg.FLASHATTN:  # comment", True),
+        ("if (flash_attention): ", True),
+        ("x = a if b else flash_attn", False),
+        ("flash_attn if (a) else b", False),
+        ("if flash_attn: pass", False),
+        ("if flash_attnelse", False),
+    ],
+)
+def test_a_line_with_a_branch_on_flash_attention_is_found(line: str, falls_back: bool) -> None:
+    assert may_fall_back(f"a = 1\n{line}\nb = 2\n".encode()) == falls_back
+
+
+@pytest.mark.parametrize(
+    ("line", "casts"),
+    [
+        ("p.data = p.data.float()", True),
+        ("p.data\t= p.to(a).to(device, torch.float32)", True),
+        ("p.data = f(x.to(a, b.to(float32)))", True),
+        ("p.data = p.to(a), float32", False),
+        ("p.float().data = x", False),
+        ("p.data.float()", False),
+    ],
+)
+def test_a_line_that_casts_the_data_of_a_parameter_is_found(line: str, casts: bool) -> None:
+    assert casts_data(f"a = 1\n{line}\nb = 2\n".encode()) == casts

@@ -11,7 +11,7 @@ from fixers.sources.python import PythonSource
 from fixers.sources.training_setup import block_of
 
 SAVES = frozenset({"save_pretrained", "save_file", "save_model", "push_to_hub", "save_checkpoint"})
-WRITES = re.compile(r"_*(?:write|save|dump)\w*json\w*$|dump$")
+WRITES = re.compile(r"_*(?:write|save|dump)\w*json|dump$")
 SAVING = re.compile(r"_*(?:save|merge|convert|unwrap_and_save)_\w+")
 MERGES = re.compile(r"PeftModel|\bmerge_")
 TRAINS = re.compile(r"\b\w*Trainer\(|\.backward\(|\.fit\(|\.step\(|\.train\(\)|[Oo]ptimizer")

@@ -53,6 +53,8 @@ APPENDED = [
     ("f((a))", "f((a), k=1)"),
     ("f((a), b=((2)))", "f((a), b=((2)), k=1)"),
     ("f(\n    (a  # one )\n    ),\n)", "f(\n    (a  # one )\n    ), k=1,\n)"),
+    ("f(\n    a  # one (x)\n)", "f(\n    a, k=1  # one (x)\n)"),
+    ("f((a) # )\n  # b)\n)", "f((a), k=1 # )\n  # b)\n)"),
     ("f(*a, **b)", "f(*a, **b, k=1)"),
     ("f(x for x in y)", "f((x for x in y), k=1)"),
 ]
