@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from posixpath import commonprefix, dirname, join, normpath, splitext
@@ -14,11 +15,11 @@ DOCUMENTS = (".md", ".rst", ".markdown")
 CONTINUED = re.compile(rb"\\[ \t]*\r?\n")
 LAUNCHER = rb"(?:python[\d.]*|torchrun|deepspeed|accelerate|torch\.distributed\.\w+|srun|mpirun|uv[ ]run|\$\{?\w+\}?)"
 MODULE = rb"(?:-m|--module)[ \t]+(?P<module>(?!torch|accelerate|deepspeed|pip|venv)[A-Za-z_][\w.]*)"
-STARTS = re.compile(
-    rb"(?:^|[\s\"'`(;&|])" + LAUNCHER + rb"(?=[\s\"'])[^\n#;|]{0,2000}?"
-    rb"(?:(?<![\w.])" + MODULE + rb""
-    rb"|(?<![^\s\"'`=,])(?P<script>[^\s\"'`=,]*\w\.py)\b)"
-)
+LAUNCHES = re.compile(rb"(?:^|[\s\"'`(;&|])" + LAUNCHER + rb"(?=[\s\"'])")
+STARTED = re.compile(rb"(?<![\w.])" + MODULE + rb"|(?<![^\s\"'`=,])(?P<script>[^\s\"'`=,]*\w\.py)\b")
+ENDS_COMMAND = re.compile(rb"[#;|]")
+LONGEST_GAP = 2000
+"""The largest number of bytes between a launcher and the script that it starts."""
 STARTED_MODULE = re.compile(rb"(?:^|\s)" + MODULE, re.MULTILINE)
 PATH = re.compile(rb"[\w./-]+")
 SCRIPT = re.compile(rb".+\.py\b")
@@ -138,7 +139,7 @@ def _launched(path: str, text: bytes, with_deepspeed: Collection[bytes], values:
     for line in SHOWN.sub(rb"\1", text).splitlines():
         if line.lstrip().startswith(b"#") and not is_document(path):
             continue
-        starts = list(STARTS.finditer(line))
+        starts = list(_starts(line))
         if not starts:
             continue
         named = any(name in with_deepspeed for name in VARIABLE.findall(ACCELERATE_CONFIG.sub(b"", line)))
@@ -151,6 +152,21 @@ def _launched(path: str, text: bytes, with_deepspeed: Collection[bytes], values:
             module = found["module"].decode("utf-8", "replace").replace(".", "/") + ".py" if found["module"] else ""
             script = module or found["script"].decode("utf-8", "replace")
             yield Launched(path, script, deepspeed, machines, config, processes, bf16, options)
+
+
+def _starts(line: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield the modules and scripts that a launcher starts. One launcher starts one of them. Takes linear time."""
+    named = list(STARTED.finditer(line))
+    launchers = list(LAUNCHES.finditer(line)) if named else []
+    ends = [launcher.end() for launcher in launchers]
+    end = 0
+    for found in named:
+        last = bisect_right(ends, found.start()) - 1
+        if last < 0 or launchers[last].start() < end or found.start() - ends[last] > LONGEST_GAP:
+            continue
+        if not ENDS_COMMAND.search(line, ends[last], found.start()):
+            yield found
+            end = found.end()
 
 
 def _scheduled(text: bytes) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import posixpath
 import re
 from collections.abc import Collection, Iterator
@@ -15,6 +16,10 @@ TRAINS = re.compile(r"^(run_?|do_?|pre_?)*(train|fine_?tune)(?!_?(test|val|load|
 MAIN = "__main__.py"
 OPTIMIZER = re.compile(r"opt|scaler", re.IGNORECASE)
 TRAINING_TEXTS = (b"Trainer(", b"optimizer.step(", b"Accelerator(", b"scaler.step(", b".backward(")
+TRAINING_WORDS = (b"train", b"tune", b"Trainer", b"fit", b"backward", b"step")
+"""Without any of these texts, and without a name such as `train.py`, a file is no candidate."""
+LARGEST_BYTES = 512 * 2**10
+"""Larger files are data, and are searched as text: a syntax tree needs up to 600 times the memory of its source."""
 INPUT_FUNCTIONS = ("input", "raw_input")
 INPUT_METHODS = {"getpass": "getpass", "click": "prompt", "typer": "prompt", "Prompt": "ask", "questionary": "text"}
 
@@ -36,11 +41,15 @@ class Candidate:
 
 
 def judge_script(path: str, data: bytes) -> Candidate | None:
-    """Return the file as a candidate, or None if it does not train. Invalid Python is searched as text."""
+    """Return the file as a candidate, or None if it does not train.
+
+    Invalid Python and large files are searched as text.
+    """
     named = TRAINING_FILE_NAME.search(posixpath.basename(path)) is not None and bool(data.strip())
-    try:
-        tree = parse_python(data)
-    except (SyntaxError, ValueError):
+    if not (named or any(word in data for word in TRAINING_WORDS)):
+        return None
+    tree = _parsed(data)
+    if tree is None:
         score = sum(word in data for word in TRAINING_TEXTS) + 2 * named
         return Candidate(path, score, interactive=b"input(" in data) if score > 1 else None
     trainers = frozenset(_trainers(tree))
@@ -51,6 +60,13 @@ def judge_script(path: str, data: bytes) -> Candidate | None:
     module = module or posixpath.basename(path) == MAIN
     score = kinds + 2 * named + (b"__main__" in data)
     return Candidate(path, score, module, frozenset(_imports(tree)), _is_interactive(tree))
+
+
+def _parsed(data: bytes) -> ast.Module | None:
+    """Return the syntax tree, or None for a large file and invalid Python."""
+    with contextlib.suppress(SyntaxError, ValueError):
+        return parse_python(data) if len(data) <= LARGEST_BYTES else None
+    return None
 
 
 def module_of(script: Candidate, packages: Collection[str]) -> tuple[str, str] | None:

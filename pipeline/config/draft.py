@@ -22,6 +22,8 @@ LAUNCHERS = ("python ", "python3 ", "torchrun ", "accelerate launch ", "deepspee
 MAX_COMMAND = 4000
 """Longer README commands (in characters) are not split into words: the time grows with the square of the length."""
 LONGEST_PAGE = 200_000
+MOST_SHELL_BYTES = 4 * 2**20
+"""The shell scripts after this number of bytes are not read."""
 PLAIN = re.compile(r"[A-Za-z_/~][\w./~-]*", re.ASCII)
 # A placeholder, or syntax of a shell.
 FILL_IN = re.compile(r"[<>$|&;{}\[\]*`]|\.\.\.|path/to|your|#", re.IGNORECASE)
@@ -89,10 +91,12 @@ def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
     shells: dict[str, frozenset[str]] = {}
     pages: list[bytes] = []
     sources = False
+    shell_bytes = 0
     packages: set[str] = set()
     for path, data in files:
         if path.endswith(".sh"):
-            if b"$1" not in data:
+            shell_bytes += len(data)
+            if _may_launch(data, shell_bytes):
                 shells[path] = files_started(path, data)
         elif path in REQUIREMENTS:
             requirements = requirements or path
@@ -108,6 +112,11 @@ def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
                 found.append(candidate)
     modules = {one.path: module for one in found if (module := module_of(one, packages))}
     return Guess(*_ranked(found), modules, collator, requirements, shells, tuple(pages), sources)
+
+
+def _may_launch(data: bytes, shell_bytes: int) -> bool:
+    """Return True for a shell script without arguments, if this script and those before it are within the limit."""
+    return b"$1" not in data and shell_bytes <= MOST_SHELL_BYTES
 
 
 def _ranked(found: list[Candidate]) -> tuple[tuple[str, ...], tuple[str, ...]]:

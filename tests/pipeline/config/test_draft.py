@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fixers.sources.syntax import parse_python
 from pipeline.config.document import parse_document
 from pipeline.config.draft import Answers, guess_project, render_config, render_host
 from pipeline.config.hosts import load_host
@@ -50,6 +53,54 @@ def test_the_one_shell_script_that_starts_the_training_is_the_command(
 def test_SE_12_a_long_line_of_a_shell_script_is_no_command(line: bytes) -> None:
     script = b"a=1\n" * 8 + b"python train.py\n" + line + b"python other.py\n"
     assert files_started("run.sh", script) == {"train.py"}
+
+
+@pytest.mark.parametrize("line", [b"srun " * 798, b"srun .py " * 400, b"$a " * 1300, b"-m a;" * 780])
+def test_SE_12_a_shell_script_of_many_launchers_is_read_in_linear_time(line: bytes) -> None:
+    script = b"".join(b"a=%d\n" % number for number in range(8)) + b"python train.py $a\n" + (line + b"\n") * 16
+    began = time.process_time()
+    assert "train.py" in files_started("run.sh", script)
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("line", "started"),
+    [
+        (b"srun srun --nodes 2 python a.py b.py; echo c.py | python -u d.py", {"a.py", "d.py"}),
+        (b"python -c 'x' # a.py", set()),
+        (b"x '--module python a.py'", {"a.py"}),
+        (b"torchrun -m python a.py", {"python.py"}),
+        (b"torchrun " + b" " * 1990 + b"a.py", {"a.py"}),
+        (b"torchrun " + b" " * 2010 + b"a.py", set()),
+        (b"torchrun x" + b" " * 2010 + b"python a.py", {"a.py"}),
+    ],
+)
+def test_a_launcher_starts_the_first_script_after_it_in_its_command(line: bytes, started: set[str]) -> None:
+    assert files_started("run.sh", line + b"\n") == started
+
+
+def test_SE_12_shell_scripts_are_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.config.draft.MOST_SHELL_BYTES", 60)
+    shells = [(f"run{number}.sh", b"python src/train.py\n") for number in range(4)]
+    assert set(guess_project([TRAIN, *shells]).shells) == {"run0.sh", "run1.sh", "run2.sh"}
+
+
+@pytest.mark.parametrize(
+    ("source", "read"),
+    [(b"a()\n" * 1000, 0), (b"a()\n" * 1000 + b"model.fit()\n", 1), (TRAIN[1] + b"a()\n" * 200_000, 0)],
+)
+def test_SE_12_a_tree_is_built_only_of_small_files_that_may_train(
+    monkeypatch: pytest.MonkeyPatch, source: bytes, read: int
+) -> None:
+    parsed: list[bytes] = []
+
+    def counted(data: bytes) -> ast.Module:
+        parsed.append(data)
+        return parse_python(data)
+
+    monkeypatch.setattr("pipeline.config.candidates.parse_python", counted)
+    guess = guess_project([("model.py", source)])
+    assert (len(parsed), guess.scripts) == (read, ("model.py",) if TRAIN[1] in source else ())
 
 
 @pytest.mark.parametrize(("times", "started"), [(2, {"train.py", "other.py"}), (100, {"train.py"})])
