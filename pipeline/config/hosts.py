@@ -37,12 +37,15 @@ class LoadedHost:
     value of --host, which commands in hints repeat. `known_hosts_data` is the content of the file that `known_hosts` of
     the host's file names. It is read once, because a confirmation is valid for the host keys in it. `chosen` are the
     settings of CHOSEN that the user gave in the command; others may have written a host file. For a recorded run, they
-    include those that the user had confirmed, and `known_hosts_data` has the keys that were valid at its start.
+    include those that the user had confirmed, `known_hosts_data` has the keys that were valid at its start, `path` is
+    None, and `recorded_file` is the line with which confirmations of its host file begin, or "" if it had none. For a
+    host that was not recorded, `recorded_file` is None.
     """
 
     name: str
     path: Path | None
     config: HostConfig
+    recorded_file: str | None
     similar_names: tuple[str, ...] = ()
     source: HostSource = field(default_factory=HostSource)
     file_values: Mapping[str, Any] = field(default_factory=dict)
@@ -96,7 +99,7 @@ def load_host(
     named = config.known_hosts if path and config.known_hosts == file.values.get("known_hosts") else None
     known = _known_hosts_data(named, document) if named else None
     chosen = _chosen(config, file.values if path else {})
-    return LoadedHost(label, path, config, similar, source, file.values, name, known, chosen)
+    return LoadedHost(label, path, config, None, similar, source, file.values, name, known, chosen)
 
 
 def _chosen(config: HostConfig, file_values: Mapping[str, Any]) -> tuple[str, ...]:

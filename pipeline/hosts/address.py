@@ -29,7 +29,7 @@ def address_of(host: LoadedHost) -> Address:
         scheduler=config.scheduler,
         destination=host.argument,
         known_hosts_data=host.known_hosts_data,
-        keys_are_recorded=host.path is None and host.known_hosts_data is not None,
+        keys_are_recorded=host.recorded_file is not None and host.known_hosts_data is not None,
     )
 
 

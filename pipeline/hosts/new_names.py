@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pipeline.config.find import is_shipped_host
 from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.address import address_of
 from pipeline.hosts.pinned_keys import pinned_keys
@@ -58,8 +59,14 @@ def used_hosts(environment: Mapping[str, str]) -> Path:
 
 
 def line_of(host: LoadedHost, environment: Mapping[str, str] = os.environ) -> str:
-    """Return a line with a digest of the host file's values and host keys, and the file's path."""
-    assert host.path is not None
+    """Return a line with a digest of the host file's values and host keys, and the file's path; see `recorded_file`.
+
+    The line is "" if no project's file names the host, so that nothing has to be confirmed.
+    """
+    if host.recorded_file is not None:
+        return host.recorded_file
+    if host.path is None or is_shipped_host(host.path):
+        return ""
     return f"{_digest_of(host, environment)} {host.path.absolute()}"
 
 

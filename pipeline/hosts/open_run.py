@@ -12,10 +12,11 @@ from pipeline.config.host_model import HostConfig
 from pipeline.config.hosts import LoadedHost, load_host
 from pipeline.hosts.connection import connected
 from pipeline.records.find_run import named_run
+from pipeline.records.host_trust import OLDER
 from pipeline.records.last_seen import note_seen
 from pipeline.records.layout import NOTE, Records
 from pipeline.records.runs import START_AGAIN, RunNote
-from remote.errors import BadUsage, HalfstepError, HostKeyRefused, Interrupted, RemoteFault
+from remote.errors import BadUsage, HalfstepError, HostFileUntrusted, HostKeyRefused, Interrupted, RemoteFault
 from remote.host import Host
 from remote.link.prompter import Prompter
 from remote.link.ssh.options import expand_home
@@ -29,6 +30,7 @@ from remote.protocol.findings import Finding, Severity
 from remote.protocol.hidden import hide
 from remote.protocol.jobs import JobState, RunSurvey
 from remote.protocol.runs import RunsSurvey
+from remote.protocol.shell import shell_command
 
 UNREACHABLE = (ExitCode.CONNECT, ExitCode.AUTH, ExitCode.HOST_KEY, ExitCode.TEMPORARY)
 """Exit codes of an unreachable host: the run's last known state may still be valid."""
@@ -100,6 +102,7 @@ def open_note(
     except HalfstepError as error:
         error.about = about
         _explain_recorded_keys(error, note)
+        _explain_recorded_file(error, note)
         if error.exit_code is ExitCode.JOB_LOST:
             error.hint = error.hint or note.start_command
         raise
@@ -113,6 +116,14 @@ def _explain_recorded_keys(error: HalfstepError, note: RunNote) -> None:
     if error.where.rpartition(":")[0] == expand_home(named, home(os.environ)) and note.own:
         either = "only if the machine was reinstalled: add its new key to your own known_hosts, or start again"
         error.hint = f"{either}: {note.resume_command}"
+
+
+def _explain_recorded_file(error: HalfstepError, note: RunNote) -> None:
+    """Replace the hint of an unconfirmed host file: it may have changed, and `hosts check` reads it as it is now."""
+    if isinstance(error, HostFileUntrusted) and note.own:
+        again = shell_command("pipeline status {}", note.name)
+        ask = f"read the host file, then confirm it at a terminal with: {again}"
+        error.hint = note.resume_command if note.trust.file == OLDER else ask
 
 
 def host_of_note(note: RunNote, records: Records) -> LoadedHost:
@@ -131,7 +142,7 @@ def host_of_note(note: RunNote, records: Records) -> LoadedHost:
     if note.own:
         lines = note.trust.known_hosts
         known = None if lines is None else lines.encode("utf-8", "surrogateescape")
-        return LoadedHost(note.host, None, remembered, known_hosts_data=known, chosen=note.trust.chosen)
+        return LoadedHost(note.host, None, remembered, note.trust.file, known_hosts_data=known, chosen=note.trust.chosen)
     if not is_configured_host(note.host, records.root):
         raise _foreign(note, records, f"{note.host!r} is not the name of a configured host")
     if note.project != project_of(resolved(records.root)):

@@ -14,6 +14,7 @@ from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.address import address_of
 from pipeline.hosts.new_names import keep_new_names, known_hosts_file, line_of, machine_names, was_new
 from pipeline.records.consents import is_confirmed, keep_consent
+from pipeline.records.host_trust import OLDER
 from remote.errors import BadUsage, DiskFull, HostFileUntrusted
 from remote.link.address import LOCAL, Address, canonical, is_this_machine, parse_hop
 from remote.link.hosts_file import listed_addresses
@@ -62,11 +63,13 @@ def local_confirmation(
 
     DNS may resolve any name in a project's host file to an address of this machine. The check gets the first hop, and
     raises HostFileUntrusted unless the user confirms the file. A name is accepted if `require_trust` recognises it as
-    this machine, or if ~/.ssh/config lists it or replaces it with another. Without a host file, None is returned.
+    this machine, or if ~/.ssh/config lists it or replaces it with another. The host file of a recorded run counts too,
+    unless the record is of an older version: then nobody is asked. Without a host file, None is returned.
     """
     environment = os.environ if environment is None else environment
-    if host.path is None or is_shipped_host(host.path):
+    if not (line := line_of(host, environment)):
         return None
+    asked = None if line == OLDER else prompter
 
     def check(hop: ResolvedHop) -> None:
         address, name = address_of(host), hop.alias
@@ -75,7 +78,7 @@ def local_confirmation(
             return
         if not is_this_machine(name) and not listed_addresses(canonical(name)):
             reasons = [f"reaches the local machine as {name}", *_container_uses(host)]
-            _confirm(host, reasons, prompter, environment)
+            _confirm(host, reasons, asked, environment)
 
     return check
 
@@ -91,12 +94,13 @@ def _confirm(
     unconfirmed = [reason for reason in reasons if not is_confirmed(kept, line, reason)]
     if not unconfirmed or is_confirmed(kept, line):
         return
-    subject = f"{host.path} {' and '.join(reasons)}"
+    recorded = f"{line.partition(' ')[2] or 'the host file'}, as the run recorded it,"
+    subject = f"{host.path or recorded} {' and '.join(reasons)}"
     if not confirms(prompter, subject, "Do you trust this file?"):
         check = shell_command("pipeline hosts check {}", host.argument or host.name)
         raise HostFileUntrusted(
             f"{one_line(subject)}, and you have not confirmed that; nothing was sent",
-            where=str(host.path),
+            where=str(host.path or host.name),
             hint=f"read the file, then confirm it at a terminal with: {check}",
         )
     for reason in unconfirmed:
@@ -176,7 +180,7 @@ def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
 
 def _container_uses(host: LoadedHost) -> Iterator[str]:
     """Yield a phrase for the image that even `plan` starts on the user's machine, with its user and volumes, if any."""
-    container = host.config.container if host.file_values.get("container") else None
+    container = host.config.container if host.file_values.get("container") or host.recorded_file else None
     if container is not None:
         settings = [f"as user {container.user}"] if container.user else []
         settings += [f"with the volumes {', '.join(container.volumes)}"] if container.volumes else []

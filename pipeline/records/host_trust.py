@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from remote.protocol.dataclass import dataclass
 
+OLDER = "?"
+"""The host file in the record of an older version, which does not say whether a host file named the machine."""
+
 
 @dataclass(frozen=True)
 class HostTrust:
@@ -11,8 +14,10 @@ class HostTrust:
 
     `chosen` are the settings that the user gave in the command or had confirmed; a project's host file contained the
     others. `known_hosts` are the lines for this host in the file that `known_hosts:` of the host file names, or None if
-    the host file names none. Records of older versions have no such values: then the user chose nothing.
+    the host file names none. `file` is the line with which confirmations of the host file begin, or "" if the host had
+    no file of a project. Records of older versions have no such values: then the user chose nothing.
     """
 
     chosen: tuple[str, ...] = ()
     known_hosts: str | None = None
+    file: str = OLDER
