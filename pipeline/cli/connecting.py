@@ -25,8 +25,10 @@ from remote.protocol.shell import command_line, is_plain, shell_command
 # The connection begins before the imports that it does not need.
 if TYPE_CHECKING:
     from pipeline.records import find_run
+    from pipeline.runs import resumed
 else:
     find_run = LazyModule("pipeline.records.find_run")
+    resumed = LazyModule("pipeline.runs.resumed")
 
 
 def selected_by_run(run: str, host: str, config: str, overrides: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
@@ -89,6 +91,8 @@ def select_and_connect(values: dict[str, Any], connects: Connects) -> dict[str, 
     points = combinations(config_name, overrides, Path.cwd(), many=rest["yes"])
     if len(points) == 1:
         selections = load_selections(names, points[0].config, points[0].overrides, Path.cwd())
+        if rest["resume"] and not any(typed[:2]):
+            resumed.require_same_machines(rest["resume"], [one.host for one in selections], overrides, Path.cwd())
         return {**rest, **_connected(selections, connects, rest)}
     if len(names) > 1:
         raise BadUsage(

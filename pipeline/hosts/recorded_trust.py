@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.new_names import line_of
-from pipeline.hosts.pinned_keys import pinned_lines
+from pipeline.hosts.pinned_keys import destination_of, pinned_lines
 from pipeline.hosts.trust import trusted_address
 from pipeline.records.host_trust import HostTrust
 
@@ -19,4 +19,4 @@ def trust_in(host: LoadedHost, environment: Mapping[str, str] | None = None) -> 
     environment = os.environ if environment is None else environment
     address = trusted_address(host, environment)
     chosen = (*(KEYS if address.trusts_keys else ()), *(("workdir",) if address.trusts_owners else ()))
-    return HostTrust(chosen, pinned_lines(host, environment), line_of(host, environment))
+    return HostTrust(chosen, pinned_lines(host, environment), line_of(host, environment), destination_of(host, environment))

@@ -1,0 +1,95 @@
+"""SE: what was typed for a run is not sent to the machine that the project's host file names now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli.main import run
+from pipeline.config.hosts import load_host
+from pipeline.hosts.recorded_trust import trust_in
+from pipeline.records.host_trust import HostTrust
+from pipeline.records.layout import Records
+from pipeline.records.runs import write_note
+from pipeline.runs.resumed import require_same_machines
+from remote.errors import HostFileUntrusted
+from remote.project.identity import project_of
+from remote.protocol.exits import ExitCode
+from tests.lab.sshd import Sshd, login_name, make_key
+from tests.pipeline.config.config_files import write
+from tests.pipeline.hosts.cloned_notes import RUN, note
+from tests.remote.link.ssh.refused_keys import attempts
+
+SENT = ["secrets=[MY_TOKEN]", "data={path: ~/private}", "data.path=~/private", "project=~/other", "host.secrets=[T]"]
+
+
+def server_key(folder: Path) -> str:
+    key = Path(f"{make_key(folder)}.pub").read_text().split()
+    return f"titan.example {key[0]} {key[1]}\n"
+
+
+@pytest.fixture(autouse=True)
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostTrust:
+    """A run on the machine that the host file names, and the trust in the run's record."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kh").write_text(server_key(tmp_path / "first"))
+    write(tmp_path, "command: python train.py\n", "plain")
+    write(tmp_path, f"host: titan.example\nknown_hosts: {tmp_path}/kh\n", "hosts/rig")
+    (tmp_path / "train.py").touch()
+    record(trust_in(load_host("rig", tmp_path)))
+    return trust_in(load_host("rig", tmp_path))
+
+
+def record(trust: HostTrust, *overrides: str) -> None:
+    options = [word for one in overrides for word in ("--set", one)]
+    one = replace(note(), project=project_of(Path.cwd()), trust=trust)
+    write_note(Records(Path.cwd()), replace(one, given=("--host", "rig", "--config", "plain", *options)))
+
+
+def require(*overrides: str) -> None:
+    require_same_machines(RUN, [load_host("rig", Path.cwd())], overrides, Path.cwd())
+
+
+@pytest.mark.parametrize("sent", SENT)
+def test_SE_a_typed_setting_is_valid_only_for_the_machine_of_the_record(sent: str, tmp_path: Path) -> None:
+    require(sent)
+    file = tmp_path / "configs/hosts/rig.yaml"
+    before = file.read_text()
+    for changed in (f"{before}user: other\n", before.replace("titan", "evil"), f"{before}host_key: SHA256:{'x' * 43}\n"):
+        file.write_text(changed)
+        with pytest.raises(HostFileUntrusted, match="is not the machine"):
+            require(sent)
+        require("train.seed=1", "host.gpus=[0]")
+    file.write_text(f"# a comment\n{before}gpus: [0]\n")
+    require(sent)
+    (tmp_path / "kh").write_text(server_key(tmp_path / "second"))
+    with pytest.raises(HostFileUntrusted, match="is not the machine"):
+        require(sent)
+
+
+def test_SE_a_typed_setting_in_a_record_of_an_older_version_is_not_sent(recorded: HostTrust) -> None:
+    record(replace(recorded, destination=""))
+    with pytest.raises(HostFileUntrusted, match="is not the machine"):
+        require("secrets=[MY_TOKEN]")
+
+
+def test_SE_every_host_of_a_group_must_be_the_recorded_one(tmp_path: Path) -> None:
+    write(tmp_path, "host: evil.example\n", "hosts/second")
+    hosts = [load_host(name, tmp_path) for name in ("rig", "second")]
+    with pytest.raises(HostFileUntrusted, match="second"):
+        require_same_machines(RUN, hosts, ["secrets=[MY_TOKEN]"], tmp_path)
+
+
+@pytest.mark.parametrize("sent", SENT[:1])
+def test_SE_a_resumed_run_does_not_connect_to_another_machine_with_typed_secrets(
+    sent: str, recorded: HostTrust, sshd: Sshd, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(recorded, sent)
+    lines = [f"host: {sshd.listen}", f"port: {sshd.port}", f"host_key: {sshd.fingerprint()}", f"user: {login_name()}"]
+    write(tmp_path, "\n".join([*lines, f"identity_file: {sshd.user_key}", ""]), "hosts/rig")
+    assert run(["run", "--resume", RUN, "--json"]) == ExitCode.HOST_KEY
+    answer = "".join(capsys.readouterr())
+    assert f"for which you typed {sent.partition('=')[0]}" in answer and f"--set '{sent}' --resume {RUN}" in answer
+    assert attempts(sshd) == []
