@@ -142,7 +142,9 @@ def host_of_note(note: RunNote, records: Records) -> LoadedHost:
     if note.own:
         lines = note.trust.known_hosts
         known = None if lines is None else lines.encode("utf-8", "surrogateescape")
-        return LoadedHost(note.host, None, remembered, note.trust.file, known_hosts_data=known, chosen=note.trust.chosen)
+        return LoadedHost(
+            note.host, None, remembered, note.trust.file, known_hosts_data=known, chosen=note.trust.chosen
+        )
     if not is_configured_host(note.host, records.root):
         raise _foreign(note, records, f"{note.host!r} is not the name of a configured host")
     if note.project != project_of(resolved(records.root)):

@@ -19,4 +19,6 @@ def trust_in(host: LoadedHost, environment: Mapping[str, str] | None = None) -> 
     environment = os.environ if environment is None else environment
     address = trusted_address(host, environment)
     chosen = (*(KEYS if address.trusts_keys else ()), *(("workdir",) if address.trusts_owners else ()))
-    return HostTrust(chosen, pinned_lines(host, environment), line_of(host, environment), destination_of(host, environment))
+    return HostTrust(
+        chosen, pinned_lines(host, environment), line_of(host, environment), destination_of(host, environment)
+    )

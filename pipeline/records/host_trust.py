@@ -12,10 +12,11 @@ OLDER = "?"
 class HostTrust:
     """The trust in a host's settings when a command last started or resumed its run, or attached to it.
 
-    `chosen` are the settings that the user gave in the command or had confirmed; a project's host file contained the
-    others. `known_hosts` are the lines for this host in the file that `known_hosts:` of the host file names, or None if
-    the host file names none. `file` is the line with which confirmations of the host file begin, or "" if the host had
-    no file of a project. `destination` are the settings that selected the machine and the account. Records of older versions have no such values: then the user chose nothing.
+    `chosen` are the settings that the user gave in the command or had confirmed; a project's host file contained
+    the others. `known_hosts` are the lines for this host in the file that `known_hosts:` of the host file names, or
+    None if the host file names none. `file` is the line with which confirmations of the host file begin, or "" if
+    the host had no file of a project. `destination` are the settings that selected the machine and the account.
+    Records of older versions have no such values: then the user chose nothing.
     """
 
     chosen: tuple[str, ...] = ()

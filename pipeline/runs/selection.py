@@ -18,7 +18,6 @@ from pipeline.messages.hints import override_arguments, selection_arguments
 from pipeline.runs.grid import Point
 from pipeline.runs.secrets import secret_values
 from remote.errors import BadUsage, HalfstepError
-from remote.project.paths import is_file
 from remote.protocol.dataclass import dataclass
 from remote.protocol.hidden import hide
 
@@ -112,10 +111,11 @@ def _refuse_unread(loaded: LoadedConfig, overrides: Sequence[str]) -> None:
 def hosts_in(typed: str) -> tuple[str, ...]:
     """Return the names in `--host a,b`.
 
-    An existing path, and an ssh command (text with spaces), are not split at commas.
+    An ssh command (text with spaces) is not split at commas. A path is: a file of the project could have the name of
+    several hosts.
     """
     is_command = "," not in typed.partition(" ")[0]
-    return (typed,) if is_command or is_file(Path(typed)) else tuple(name.strip() for name in typed.split(","))
+    return (typed,) if is_command else tuple(name.strip() for name in typed.split(","))
 
 
 def load_selections(hosts: Sequence[str], config: str, overrides: Sequence[str], cwd: Path) -> tuple[Selection, ...]:

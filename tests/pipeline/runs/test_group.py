@@ -193,14 +193,22 @@ def test_a_damaged_checkpoint_of_the_same_step_is_not_resumed(whole_first: bool)
     assert common_step((failed, run("failed", 8))) == 8
 
 
-def test_a_comma_separates_hosts_except_in_ssh_commands_and_file_names(tmp_path: Path) -> None:
+def test_a_comma_separates_hosts_except_in_ssh_commands() -> None:
     assert hosts_in("a,b") == ("a", "b")
     assert hosts_in("root@203.0.113.9:22, local") == ("root@203.0.113.9:22", "local")
     assert hosts_in("root@203.0.113.9:22,local") == ("root@203.0.113.9:22", "local")
     assert hosts_in("ssh me@titan -o X=a,b") == ("ssh me@titan -o X=a,b",)
-    odd = tmp_path / "a,b.yaml"
-    odd.write_text("host: titan\n")
-    assert hosts_in(str(odd)) == (str(odd),)
+
+
+@pytest.mark.parametrize("typed", ["gpu1,gpu2", "gpu1,configs/hosts/gpu2.yaml"])
+def test_SE_a_file_of_the_project_is_never_taken_for_several_hosts(
+    typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file in (tmp_path / typed, tmp_path / "configs/hosts" / f"{typed}.yaml"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("host: evil.example\n")
+    assert hosts_in(typed) == tuple(typed.split(","))
 
 
 def test_each_selection_repeats_the_words_that_were_typed(tmp_path: Path) -> None:

@@ -57,7 +57,11 @@ def test_SE_a_typed_setting_is_valid_only_for_the_machine_of_the_record(sent: st
     require(sent)
     file = tmp_path / "configs/hosts/rig.yaml"
     before = file.read_text()
-    for changed in (f"{before}user: other\n", before.replace("titan", "evil"), f"{before}host_key: SHA256:{'x' * 43}\n"):
+    for changed in (
+        f"{before}user: other\n",
+        before.replace("titan", "evil"),
+        f"{before}host_key: SHA256:{'x' * 43}\n",
+    ):
         file.write_text(changed)
         with pytest.raises(HostFileUntrusted, match="is not the machine"):
             require(sent)
