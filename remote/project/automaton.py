@@ -1,81 +1,117 @@
-"""Match a translated glob in linear time. A regular expression may backtrack for hours on a long text."""
+"""Match texts with all translated globs of an ignore file at once, in a time that is linear in the text."""
 
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterable
-from functools import cached_property
 
-MAX_STEPS = 1_000_000
-"""The automaton is used if (length of the text) ** (number of stars) is above this limit.
-
-Below the limit, the regular expression is faster.
-"""
 STARS = {"[^/]*": "[^/]", ".*": ".", ".+": "."}
 """Maps each piece that repeats a character to the piece that matches this character once."""
 FOLDERS = "(?:.*/)?"
-LATIN = [chr(code) for code in range(256)]
+MOST_BYTES = 2**23
+"""The size of the remembered steps at which they are forgotten."""
+Bits = dict[str, "array[int]"]
+"""Maps a piece that matches one character to the states to which it belongs."""
 
 
-class Glob:
-    """A pattern as pieces of a regular expression: single characters, STARS and FOLDERS. Texts are Latin-1."""
+class _State:
+    """A set of states as the bits of an integer, and what follows each letter. `last`: see `Globs.last_match`."""
 
-    def __init__(self, pieces: Iterable[str], flags: int) -> None:
-        self.pieces = tuple(pieces)
-        self.flags = flags
-        self.regex = re.compile("".join(self.pieces) + r"\Z", flags)
-        self.stars = sum(piece in STARS or piece == FOLDERS for piece in self.pieces)
+    __slots__ = ("after", "bits", "last")
 
-    def matches(self, text: str) -> bool:
-        """Return True if the pattern matches the whole text."""
-        if self.stars < 2 or len(text) ** min(self.stars, 20) <= MAX_STEPS:
-            return self.regex.match(text) is not None
-        return self._simulate(text)
+    def __init__(self, bits: int, last: int) -> None:
+        self.bits = bits
+        self.last = last
+        self.after: dict[str, _State] = {}
 
-    def _simulate(self, text: str) -> bool:
-        """Simulate all states in parallel. Bit n of an integer is the state before piece n."""
-        step, stay, skip, skip_two, end = self._tables
-        states = _close(1, skip, skip_two)
+
+class Globs:
+    """Numbered patterns, each as pieces of a regular expression: single characters, STARS and FOLDERS.
+
+    Texts are Latin-1. Bit n is the state before piece n, where the end of each pattern counts as a piece. All states
+    are simulated in parallel, because a regular expression would backtrack. Steps are remembered: most texts begin
+    alike.
+    """
+
+    def __init__(self, patterns: Iterable[tuple[int, Iterable[str]]], flags: int) -> None:
+        self._flags = flags
+        self._advancing: Bits = {}
+        self._staying: Bits = {}
+        self._skipping, self._skipping_two = array("L"), array("L")
+        starts = array("L")
+        self._numbers: dict[int, int] = {}
+        self._size = 0
+        for number, pieces in patterns:
+            starts.append(self._size)
+            for piece in pieces:
+                self._add(piece)
+            self._numbers[self._size] = number
+            self._size += 1
+        self._skip, self._skip_two = self._mask(self._skipping), self._mask(self._skipping_two)
+        self._ends = self._mask(self._numbers)
+        self._letters: dict[str, tuple[int, int]] = {}
+        self._known: dict[int, _State] = {}
+        self._used = 0
+        self._first = self._state(self._mask(starts))
+
+    def last_match(self, text: str) -> int:
+        """Return the highest number of the patterns that match the whole text, or -1."""
+        state = self._first
         for letter in text:
-            states = _close((states & step[letter]) << 1 | states & stay[letter], skip, skip_two)
-            if not states:
-                return False
-        return bool(states & end)
+            state = state.after.get(letter) or self._step(state, letter)
+            if not state.bits:
+                break
+        return state.last
 
-    @cached_property
-    def _tables(self) -> tuple[dict[str, int], dict[str, int], int, int, int]:
-        """Return the transitions as bit masks of states, and the last state.
+    def _add(self, piece: str) -> None:
+        """Add the states of a piece: the states that a letter advances or keeps, or that may be skipped."""
+        if piece == FOLDERS:  # FOLDERS has two states: before a folder, and inside a folder's name.
+            self._skipping.append(self._size)
+            self._skipping_two.append(self._size)
+            self._size += 1
+            self._advancing.setdefault("/", array("L")).append(self._size)
+            self._staying.setdefault(".", array("L")).append(self._size)
+        elif piece in STARS:
+            self._staying.setdefault(STARS[piece], array("L")).append(self._size)
+            bits = self._advancing.setdefault(STARS[piece], array("L")) if piece == ".+" else self._skipping
+            bits.append(self._size)
+        else:
+            self._advancing.setdefault(piece, array("L")).append(self._size)
+        self._size += 1
 
-        The masks are the states that each letter advances, the states that each letter keeps, and the states from which
-        one or two states can be skipped without a letter.
-        """
-        step, stay = dict.fromkeys(LATIN, 0), dict.fromkeys(LATIN, 0)
-        skip = skip_two = 0
-        bit = 1
-        for piece in self.pieces:
-            if piece == FOLDERS:  # FOLDERS has two states: before a folder, and inside a folder's name.
-                skip, skip_two, bit = skip | bit, skip_two | bit, bit << 1
-                step["/"] |= bit
-            elif piece != ".+" and piece in STARS:
-                skip |= bit
-            else:
-                for letter in self._letters(STARS.get(piece, piece)):
-                    step[letter] |= bit
-            if piece in STARS or piece == FOLDERS:
-                for letter in self._letters(STARS.get(piece, ".")):
-                    stay[letter] |= bit
-            bit <<= 1
-        return step, stay, skip, skip_two, bit
+    def _step(self, state: _State, letter: str) -> _State:
+        self._used += 100 + self._size // 8
+        if self._used > MOST_BYTES:
+            self._forget()
+        if letter not in self._letters:
+            self._letters[letter] = self._of(letter, self._advancing), self._of(letter, self._staying)
+        step, stay = self._letters[letter]
+        after = state.after[letter] = self._state((state.bits & step) << 1 | state.bits & stay)
+        return after
 
-    def _letters(self, piece: str) -> list[str]:
-        regex = re.compile(piece, self.flags)
-        return [letter for letter in LATIN if regex.fullmatch(letter)]
+    def _forget(self) -> None:
+        for state in self._known.values():
+            state.after.clear()
+        self._known = {self._first.bits: self._first}
+        self._used = 0
 
+    def _state(self, bits: int) -> _State:
+        """Return the state with the states that can be reached without reading a letter."""
+        more = 0
+        while more != bits:
+            more, bits = bits, bits | (bits & self._skip) << 1 | (bits & self._skip_two) << 2
+        if bits not in self._known:
+            ended = (bits & self._ends).bit_length() - 1
+            self._known[bits] = _State(bits, self._numbers.get(ended, -1))
+        return self._known[bits]
 
-def _close(states: int, skip: int, skip_two: int) -> int:
-    """Add the states that can be reached without reading a letter."""
-    while True:
-        more = states | (states & skip) << 1 | (states & skip_two) << 2
-        if more == states:
-            return states
-        states = more
+    def _of(self, letter: str, bits: Bits) -> int:
+        found = (own for piece, own in bits.items() if re.compile(piece, self._flags).fullmatch(letter))
+        return self._mask(bit for own in found for bit in own)
+
+    def _mask(self, bits: Iterable[int]) -> int:
+        mask = bytearray(self._size // 8 + 1)
+        for bit in bits:
+            mask[bit >> 3] |= 1 << (bit & 7)
+        return int.from_bytes(mask, "little")

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 
-from remote.project.automaton import FOLDERS, Glob
+from remote.project.automaton import FOLDERS, Globs
 from remote.protocol.dataclass import dataclass
 
 WILD = frozenset("*?[\\")
@@ -34,13 +34,14 @@ class Pattern:
 
 
 class _Matcher:
-    """Finds the last matching pattern. For literal names and `*suffix`, which are the most common, no regex is used."""
+    """Finds the last matching pattern. Literal names and `*suffix`, which are the most common, need no automaton."""
 
     def __init__(self, patterns: Iterable[tuple[int, Pattern]], ignores_case: bool) -> None:
         self.names: dict[str, int] = {}
         self.paths: dict[str, int] = {}
         self.suffixes: list[tuple[str, int]] = []
-        self.globs: list[tuple[int, bool, Glob]] = []
+        for_names: list[tuple[int, list[str]]] = []
+        for_paths: list[tuple[int, list[str]]] = []
         flags = re.DOTALL | re.ASCII | (re.IGNORECASE if ignores_case else 0)
         for at, pattern in patterns:
             glob = pattern.glob
@@ -49,7 +50,8 @@ class _Matcher:
             elif pattern.name_only and glob[0] == "*" and not WILD.intersection(glob[1:]):
                 self.suffixes.append((_lower(glob[1:]) if ignores_case else glob[1:], at))
             elif (pieces := _translate(glob)) is not None:
-                self.globs.append((at, pattern.name_only, Glob(pieces, flags)))
+                (for_names if pattern.name_only else for_paths).append((at, pieces))
+        self.for_names, self.for_paths = Globs(for_names, flags), Globs(for_paths, flags)
         self.endings = tuple(suffix for suffix, _ in self.suffixes)
         self.fold = _lower if ignores_case else str
 
@@ -64,10 +66,7 @@ class _Matcher:
             last = max(last, self.paths.get(self.fold(path), -1))
         if folded.endswith(self.endings):
             last = max(last, *(at for suffix, at in self.suffixes if folded.endswith(suffix)))
-        for at, name_only, glob in self.globs:
-            if at > last and glob.matches(name if name_only else path):
-                last = at
-        return last
+        return max(last, self.for_names.last_match(name), self.for_paths.last_match(path))
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from remote.project import automaton
+from remote.project.ignore import parse_rules
 from tests.remote.project.git_tree import EXAMPLES, git, kept_by_git, kept_by_us, make, needs_git
 
 
-@pytest.fixture(autouse=True, params=["regex", "automaton"])
-def _both_matchers(request, monkeypatch):
-    if request.param == "automaton":
-        monkeypatch.setattr(automaton, "MAX_STEPS", 0)
+@pytest.fixture(autouse=True, params=["remembered", "forgotten"])
+def _steps(request, monkeypatch):
+    if request.param == "forgotten":
+        monkeypatch.setattr(automaton, "MOST_BYTES", 0)
 
 
 NAMES = ("a.py", "b.log", "keep.log", "build", "a b.txt", "x[1].md", "Foo.PY", "data.bin", "#x", "!y", "-rf", "é.txt")
@@ -286,3 +288,12 @@ def test_SE_a_pattern_of_many_stars_takes_linear_time(tmp_path, line):
     git(tmp_path, "init", "-q")
     kept = kept_by_us(tmp_path)
     assert ("a" * 200 in kept) == (line not in ("*a" * 12, "?*" * 30))
+
+
+@pytest.mark.parametrize("line", ["*a*a*b{}", "**/a*a*/*{}", "*[a-c]*a*[{}b]c"])
+def test_SE_many_patterns_of_many_stars_are_matched_at_once(line):
+    rules = parse_rules("\n".join(line.format(number) for number in range(300)).encode())
+    names = [f"{'a' * 90}{number}" for number in range(60)]
+    began = time.process_time()
+    assert not any(rules.verdict(f"a/{name}", name, is_folder=False) for name in names)
+    assert time.process_time() - began < 2
