@@ -25,6 +25,7 @@ from remote.project.records_folder import (
     open_lock,
     opened_folder,
     refuse_links,
+    require_own_file,
 )
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.findings import Finding
@@ -200,6 +201,7 @@ def _read_original(root: Path, digest: str) -> bytes:
 
 def _read_journal(root: Path) -> Journal:
     path = root / UNDO / "journal.json"
+    require_own_file(path, root)
     try:
         journal = decode(Journal, read_json(path))
     except FileNotFoundError:

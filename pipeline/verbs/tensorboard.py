@@ -29,10 +29,9 @@ from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, list_notes
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage, Busy, HalfstepError, Interrupted, ToolFailed
-from remote.project.records_folder import create_folder, trusted_owners
+from remote.project.records_folder import close_folders, create_folder, trusted_owners
 from remote.protocol.quantities import count, size
 from remote.protocol.shell import shell_command
-from remote.pull.events import is_event_name
 from remote.pull.live import follow_events
 
 VIEWER_BYTES = 4 * 2**30
@@ -42,9 +41,19 @@ FEW_ARENAS = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}
 VIEWER_END_S = 5.0
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end the verb as Ctrl-C does: by default, they would end it without TensorBoard."""
-PLUGINS = "plugins"
-PLUGIN_FILES = ("projector_config.pbtxt", "checkpoint")
-"""Files of a run in which TensorBoard's projector finds the paths of other files (projector_plugin.py)."""
+VIEWER = """
+import sys
+from tensorboard import default, main_lib, program
+
+main_lib.global_init()
+viewer = program.TensorBoard(plugins=default.get_static_plugins())
+viewer.configure(sys.argv)
+sys.exit(viewer.main())
+"""
+"""`tensorboard.main` without the plugins that are entry points of packages.
+
+One of them, the projector, opens the paths that files of a run contain. The others read event files only.
+"""
 LOOPBACK = "127.0.0.1"
 LISTENING = "0A"
 """The state of a listening socket in /proc/net/tcp."""
@@ -60,6 +69,7 @@ def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False)
     note, records = named_run(run, Path.cwd())
     folder = records.folder_named(note.name)
     create_folder(folder)
+    close_folders(records.runs)
     refuse_redirects(records.runs, trusted_owners(records.root))
     port = free_port(port, note.name)
     with _viewer(records.runs, port) as viewer:
@@ -79,14 +89,14 @@ def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False)
 def refuse_redirects(runs: Path, owners: Collection[int]) -> None:
     """Raise BadUsage for a file or folder with which TensorBoard would show files from outside of the runs.
 
-    A cloned project may contain it. TensorBoard follows links, waits for the writer of a FIFO, and its plugins open the
-    paths that their own files contain. A user who is not in `owners` could put such a file into an own folder later.
+    A cloned project may contain it. TensorBoard follows links, and waits for the writer of a FIFO. A user who is not in
+    `owners` could put such a file into an own folder later.
     """
     for folder, folders, files in os.walk(runs):
         for path in (Path(folder, name) for name in (*folders, *files)):
             with contextlib.suppress(FileNotFoundError):  # a concurrent download renames its files
                 status = path.lstat()
-                reason = _redirect(path.relative_to(runs), status.st_mode)
+                reason = _redirect(status.st_mode)
                 if status.st_uid not in owners:
                     reason = reason or "belongs to another user"
                 if reason:
@@ -94,16 +104,11 @@ def refuse_redirects(runs: Path, owners: Collection[int]) -> None:
                     raise BadUsage(message, where=str(path), hint=shell_command("rm -r {}", path))
 
 
-def _redirect(path: Path, mode: int) -> str:
+def _redirect(mode: int) -> str:
     """Return the reason for which TensorBoard must not see the file, or ""."""
     if stat.S_ISLNK(mode):
         return "is a symbolic link"
-    if stat.S_ISDIR(mode):
-        return ""
-    if not stat.S_ISREG(mode):
-        return "is not a regular file"
-    of_plugin = path.name in PLUGIN_FILES or PLUGINS in path.parts
-    return "is a file of a plugin" if of_plugin and not is_event_name(path.name) else ""
+    return "" if stat.S_ISDIR(mode) or stat.S_ISREG(mode) else "is not a regular file"
 
 
 def free_port(port: int, run: str) -> int:
@@ -127,7 +132,7 @@ def _viewer(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     are not searched. Its memory is limited, because it keeps every tag that a host sends.
     """
     viewer = subprocess.Popen(
-        [sys.executable, "-P", "-E", "-m", "tensorboard.main", "--logdir", str(folder), "--host", LOOPBACK,
+        [sys.executable, "-P", "-E", "-c", VIEWER, "--logdir", str(folder), "--host", LOOPBACK,
          "--port", str(port), "--reload_interval", "2"],
         stdout=2,
         cwd="/",

@@ -19,6 +19,7 @@ RECORDS_FOLDER = ".halfstep"
 NOT_A_FOLDER = (errno.ENOTDIR, errno.ELOOP)
 NOT_A_FILE = (errno.EISDIR, errno.ENXIO)
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
+WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -37,9 +38,10 @@ def find_link(path: Path) -> Path | None:
 def create_folder(folder: Path) -> None:
     """Create a folder, and the missing folders above it. `.halfstep` is closed to other users. Raises OSError.
 
-    The records contain copies of files that other users may not read. Older versions created `.halfstep` with the mode
-    that the umask gives: an existing one is changed if it belongs to the user. Raises BadUsage if `.halfstep` or a
-    folder below it is a link.
+    The records contain copies of files that other users may not read. Older versions and archives create `.halfstep`
+    and the folders below it with the mode that the umask gives: existing ones in the path are changed if they belong to
+    the user. Whoever has a folder open keeps working in it while its own mode permits that. Raises BadUsage if
+    `.halfstep` or a folder below it is a link.
     """
     if _records_folder(folder) is None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,9 +78,7 @@ def open_folder(folder: Path, root: Path | None = None) -> int:
             fd = _step(fd, path, 0o777 if records is None else 0o700)
             if records is not None and path.is_relative_to(records):
                 _require_own(path, os.fstat(fd), records.parent)
-            if path == records:
-                with contextlib.suppress(OSError):  # on a file system without modes, fchmod fails
-                    _close_to_others(fd)
+                _close_to_others(fd)
     except BaseException:
         os.close(fd)
         raise
@@ -162,23 +162,45 @@ def trusted_owners(project: Path) -> frozenset[int]:
     return frozenset({0, os.geteuid()} | ({project.stat().st_uid} if os.geteuid() == 0 else set()))
 
 
-def _require_own(folder: Path, status: os.stat_result, project: Path) -> None:
-    """Raise BadUsage for a folder of the records that belongs to another user than this one and root.
+def _require_own(path: Path, status: os.stat_result, project: Path) -> None:
+    """Raise BadUsage for a file or folder of the records that belongs to another user than this one and root.
 
     root may also use the records of the user who owns the project, as in a container with this project.
     """
     if status.st_uid not in trusted_owners(project):
         raise BadUsage(
-            f"{folder} belongs to another user, who could exchange the files in it",
-            where=str(folder),
-            hint=shell_command("mv {} {}", folder, f"{folder}-of-{status.st_uid}"),
+            f"{path} belongs to another user, who could change it",
+            where=str(path),
+            hint=shell_command("mv {} {}", path, f"{path}-of-{status.st_uid}"),
         )
+
+
+def require_own_file(file: Path, project: Path) -> None:
+    """Raise BadUsage for a file of the project's records that another user created or may write to.
+
+    Its folder must be closed. A missing file raises nothing.
+    """
+    try:
+        status = file.lstat()
+    except FileNotFoundError:
+        return
+    _require_own(file, status, project)
+    if status.st_mode & WRITABLE:
+        message = f"other users may write to {file}, and may have changed it"
+        raise BadUsage(message, where=str(file), hint=shell_command("chmod go-w {}", file))
+
+
+def close_folders(folder: Path) -> None:
+    """Close a folder, and all folders below it, to other users, if they belong to this user. No link is followed."""
+    for *_, fd in os.fwalk(folder):
+        _close_to_others(fd)
 
 
 def _close_to_others(folder: int) -> None:
     status = os.fstat(folder)
     if status.st_uid == os.geteuid() and status.st_mode & OTHERS:
-        os.fchmod(folder, stat.S_IMODE(status.st_mode) & ~OTHERS)
+        with contextlib.suppress(OSError):  # on a file system without modes, fchmod fails
+            os.fchmod(folder, stat.S_IMODE(status.st_mode) & ~OTHERS)
 
 
 def _is_symlink(path: Path) -> bool:

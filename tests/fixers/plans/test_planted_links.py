@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,26 @@ def test_SE_12_a_planted_folder_among_the_originals_is_left(project: Path) -> No
     (project / ".halfstep/undo/originals/folder").mkdir()
     assert undo_on_disk(project).restored == ("a.py",)
     assert (project / "a.py").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o606])
+def test_SE_12_a_journal_that_others_may_write_to_is_not_undone(project: Path, mode: int) -> None:
+    plant_journal(project, "a.py", sha256(b"evil"), sha256(b"1"), b"evil")
+    journal = project / ".halfstep/undo/journal.json"
+    journal.chmod(mode)
+    with pytest.raises(BadUsage, match="other users may write to") as refusal:
+        undo_on_disk(project)
+    assert (project / "a.py").read_bytes() == b"1"
+    assert refusal.value.hint == f"chmod go-w {journal}"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("begin", [undo_on_disk, lambda project: apply_to_disk(project, FIX)])
+def test_SE_12_a_journal_that_another_user_left_in_an_open_folder_is_not_used(
+    project: Path, begin: Callable[[Path], object]
+) -> None:
+    plant_journal(project, "a.py", sha256(b"evil"), sha256(b"1"), b"evil")
+    os.chown(project / ".halfstep/undo/journal.json", 65534, 65534)
+    with pytest.raises(BadUsage, match="belongs to another user, who could change it"):
+        begin(project)
+    assert (project / "a.py").read_bytes() == b"1"

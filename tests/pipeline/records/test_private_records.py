@@ -96,6 +96,18 @@ def test_SE_records_of_an_older_version_are_closed_to_others_at_the_next_write(t
     assert mode(tmp_path) == 0o755
 
 
+@pytest.mark.parametrize("open_to", [0o775, 0o777, 0o707])
+def test_SE_an_open_folder_below_closed_records_is_closed_before_it_is_written_to(tmp_path: Path, open_to: int) -> None:
+    """A member of the project's group may have had the folder open before `.halfstep` was closed."""
+    folder = tmp_path / ".halfstep" / "export" / "sky-t"
+    folder.mkdir(parents=True)
+    for one in (folder.parent, folder):
+        one.chmod(open_to)
+    (tmp_path / ".halfstep").chmod(0o700)
+    write_atomic(folder / "task.yaml", b"")
+    assert (mode(folder.parent), mode(folder)) == (0o700, 0o700)
+
+
 @pytest.mark.root
 def test_SE_root_keeps_the_mode_of_the_records_of_the_projects_owner(tmp_path: Path) -> None:
     records = tmp_path / ".halfstep"

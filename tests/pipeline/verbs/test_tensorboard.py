@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
+import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import sysconfig
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,12 +23,11 @@ from pipeline.messages.hints import install_command
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_note
 from pipeline.verbs.tensorboard import (
-    PLUGIN_FILES,
-    PLUGINS,
     VIEWER_BYTES,
     _viewer,
     _wait_until_listening,
     refuse_redirects,
+    tensorboard,
 )
 from remote.errors import BadUsage, ToolFailed
 from tests.contracts.project_modules import ROOT
@@ -60,11 +61,21 @@ def test_tensorboard_is_installed_by_the_program_that_installed_halfstep(
     assert install_command("tensorboard", prefix, "/v/bin/python", uv) == command
 
 
+SERVER = """
+class TensorBoard:
+    def __init__(self, plugins): assert plugins == ["static"]
+    def configure(self, argv): assert argv[1] == "--logdir"
+    def main(self): exec(PROGRAM, globals())
+"""
+
+
 def write_tensorboard(folder: Path, program: str) -> None:
-    """A package `tensorboard` in the folder whose `tensorboard.main` is that program."""
+    """A package `tensorboard` in the folder whose server is that program."""
     (folder / "tensorboard").mkdir(parents=True)
     (folder / "tensorboard/__init__.py").write_text("")
-    (folder / "tensorboard/main.py").write_text(program)
+    (folder / "tensorboard/main_lib.py").write_text("def global_init(): pass\n")
+    (folder / "tensorboard/default.py").write_text("def get_static_plugins(): return ['static']\n")
+    (folder / "tensorboard/program.py").write_text(f"PROGRAM = {program!r}\n{SERVER}")
 
 
 def environment_with(folder: Path) -> str:
@@ -96,7 +107,8 @@ def test_SE_03_the_object_says_where_to_look_and_no_tensorboard_of_the_project_i
     project: Path, searched: str, ended_by: signal.Signals
 ) -> None:
     stray = project / ("src" if searched == "PYTHONPATH" else ".")
-    write_tensorboard(stray, f"open({str(project / 'ran')!r}, 'w')\n")
+    write_tensorboard(stray, "")
+    (stray / "tensorboard/__init__.py").write_text(f"open({str(project / 'ran')!r}, 'w')\n")
     verb = subprocess.Popen(
         [environment_with(project / "lib"), "-P", "-m", "pipeline", "tensorboard", "--port", "0", "--json"],
         cwd=project,
@@ -151,30 +163,38 @@ def test_SE_12_tensorboard_does_not_start_if_a_link_is_anywhere_below_the_runs(
     assert finding["hint"] == f"rm -r {link}"
 
 
-@pytest.mark.parametrize(
-    ("path", "refused"),
-    [
-        ("tensorboard/projector_config.pbtxt", True),
-        ("adapter/projector_config.pbtxt", True),
-        ("tensorboard/checkpoint", True),
-        ("tensorboard/plugins/org_tensorflow_tensorboard_projector/projector_config.pbtxt", True),
-        ("tensorboard/plugins/profile/1/host.xplane.pb", True),
-        ("code/plugins/events.out.tfevents.1", False),
-        ("tensorboard/events.out.tfevents.1", False),
-        ("adapter/adapter_config.json", False),
-        ("jobs/1/output.log", False),
-    ],
-)
-def test_SE_12_a_file_in_which_a_plugin_finds_paths_of_other_files_is_refused(
-    tmp_path: Path, path: str, refused: bool
+def test_SE_12_no_plugin_of_tensorboard_opens_the_paths_in_files_of_a_run(tmp_path: Path) -> None:
+    """Plugins of other packages, and the projector, are entry points. They read more than event files."""
+    (tmp_path / RUN).mkdir()
+    (tmp_path / "secret.tsv").write_text("a secret\n")
+    (tmp_path / RUN / "projector_config.pbtxt").write_text(
+        f'embeddings {{ tensor_name: "x" metadata_path: "{tmp_path}/secret.tsv" }}'
+    )
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with _viewer(tmp_path, port) as viewer:
+        _wait_until_listening(viewer, port, RUN)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/data/plugins_listing", timeout=60) as answer:
+            plugins = json.load(answer)
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/data/plugin/projector/runs", timeout=60)
+    assert {"scalars", "timeseries", "hparams"} <= set(plugins) and "projector" not in plugins
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o777, 0o2755])
+def test_SE_12_the_open_folders_of_an_older_version_are_closed_before_tensorboard_starts(
+    project: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
-    (tmp_path / RUN / path).parent.mkdir(parents=True)
-    (tmp_path / RUN / path).write_text('embeddings { metadata_path: "/etc/passwd" }')
-    if refused:
-        with pytest.raises(BadUsage, match="is a file of a plugin"):
-            refuse_redirects(tmp_path, {os.getuid()})
-    else:
-        refuse_redirects(tmp_path, {os.getuid()})
+    runs = project / ".halfstep/runs"
+    below = [runs / RUN / "tensorboard", runs / RUN / "jobs/1/deep", runs / "other-0123abcd"]
+    for folder in below:
+        folder.mkdir(parents=True)
+        folder.chmod(mode)
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(subprocess, "Popen", None)
+    with pytest.raises(TypeError):
+        tensorboard(RUN, port=0)
+    assert {stat.S_IMODE(folder.stat().st_mode) & 0o777 for folder in below} == {0o700}
 
 
 def test_SE_12_a_fifo_in_place_of_an_event_file_is_refused(tmp_path: Path) -> None:
@@ -182,11 +202,6 @@ def test_SE_12_a_fifo_in_place_of_an_event_file_is_refused(tmp_path: Path) -> No
     os.mkfifo(tmp_path / RUN / "events.out.tfevents.1")
     with pytest.raises(BadUsage, match="is not a regular file"):
         refuse_redirects(tmp_path, {os.getuid()})
-
-
-def test_the_files_of_tensorboards_projector_are_those_that_are_refused() -> None:
-    metadata = importlib.import_module("tensorboard.plugins.projector.metadata")
-    assert metadata.PROJECTOR_FILENAME in PLUGIN_FILES and metadata.PLUGINS_DIR == PLUGINS
 
 
 def test_a_port_that_is_taken_is_named(
@@ -230,7 +245,8 @@ sys.exit(255)
 
 
 def test_SE_22_the_address_of_a_port_that_another_program_took_is_not_printed(project: Path) -> None:
-    (project / "lib/tensorboard/main.py").write_text(SQUATTER)
+    shutil.rmtree(project / "lib")
+    write_tensorboard(project / "lib", SQUATTER)
     done = subprocess.run(
         [environment_with(project / "lib"), "-P", "-m", "pipeline", "tensorboard", "--port", "0", "--json"],
         cwd=project,
