@@ -123,7 +123,9 @@ def _above(place: str) -> str:
 def download_command(config: HostConfig, places: Sequence[str], folder: Path) -> str:
     """Return the command that copies absolute paths of the host into a new folder: `folder`, or `folder-2` and so on.
 
-    A cloned project may contain such a folder with links. The command then copies nothing, because `mkdir` fails.
+    A cloned project may contain such a folder with links. The command then copies nothing, because `mkdir` fails. `scp`
+    verifies the host key by the user's own known_hosts: with the file of `known_hosts:`, it would accept keys of a
+    project that halfstep refuses, because that file would replace the user's own.
     """
     names = itertools.chain([folder], (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2)))
     new = str(next(name for name in names if not os.path.lexists(name)))
@@ -140,7 +142,6 @@ def _copy(config: HostConfig, places: Sequence[str]) -> list[str]:
         "-P": str(config.port or ""),
         "-i": str(expanded(config.identity_file)) if config.identity_file else "",
         "-J": ",".join(config.proxy_jump),
-        "-o": f'UserKnownHostsFile="{expanded(config.known_hosts)}"' if config.known_hosts else "",
     }
     given = [word for option, value in options.items() if value for word in (option, value)]
     return ["scp", "-r", *given, *(f"{target}:{place}" for place in places)]

@@ -85,10 +85,27 @@ def test_the_command_has_the_connection_settings_of_the_host() -> None:
     assert download_command(config, ["/w/a"], NEW) == f"mkdir /p/new && {command}"
     copy = download_command(HostConfig(host="local"), ["/w/a b"], Path("/p/a b"))
     assert copy == "mkdir '/p/a b' && cp -r '/w/a b' '/p/a b'"
-    command = download_command(HostConfig(host="titan", known_hosts="/my keys/known"), ["/w/a"], NEW)
-    assert 'UserKnownHostsFile="/my keys/known"' in shlex.split(command), "ssh splits the value at spaces again"
     command = download_command(HostConfig(host="fe80::1"), ["/w/a"], NEW)
     assert command == "mkdir /p/new && scp -r '[fe80::1]:/w/a' /p/new"
+
+
+@pytest.mark.parametrize(
+    "pins", [{"known_hosts": "kh"}, {"known_hosts": "/my keys/known", "host_key": f"SHA256:{'A' * 43}"}]
+)
+def test_SE_05_the_command_accepts_no_host_keys_of_a_host_file(pins: dict[str, str]) -> None:
+    """-o UserKnownHostsFile would replace the user's own known_hosts, which may contain another key of the host."""
+    config = HostConfig(host="titan", **pins)
+    assert download_command(config, ["/w/a"], NEW) == "mkdir /p/new && scp -r titan:/w/a /p/new"
+
+
+def test_SE_05_the_printed_command_leaves_the_users_known_hosts_in_effect() -> None:
+    config = HostConfig(
+        host="10.0.0.7", port=2222, identity_file="/k/id", known_hosts="/clone/kh", proxy_jump=("gate",)
+    )
+    found = find_own_weights(Listed(["src/a.pt", "src/b.pt"]), config, "p", "r-1", FOLDER)
+    assert found is not None and found.command
+    options = [word for word in shlex.split(found.command) if word.startswith("-")]
+    assert options == ["-r", "-P", "-i", "-J"] and "kh" not in found.command
 
 
 @pytest.mark.parametrize(
