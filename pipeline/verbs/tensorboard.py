@@ -42,13 +42,12 @@ VIEWER_END_S = 5.0
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end the verb as Ctrl-C does: by default, they would end it without TensorBoard."""
 VIEWER = """
-import sys
+from absl import app
 from tensorboard import default, main_lib, program
 
 main_lib.global_init()
 viewer = program.TensorBoard(plugins=default.get_static_plugins())
-viewer.configure(sys.argv)
-sys.exit(viewer.main())
+app.run(viewer.main, flags_parser=viewer.configure)
 """
 """`tensorboard.main` without the plugins that are entry points of packages.
 

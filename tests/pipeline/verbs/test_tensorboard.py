@@ -62,10 +62,12 @@ def test_tensorboard_is_installed_by_the_program_that_installed_halfstep(
 
 
 SERVER = """
+from absl import flags
+
 class TensorBoard:
     def __init__(self, plugins): assert plugins == ["static"]
-    def configure(self, argv): assert argv[1] == "--logdir"
-    def main(self): exec(PROGRAM, globals())
+    def configure(self, argv): return flags.FLAGS(argv[:1]) and argv
+    def main(self, argv): exec(PROGRAM, globals())
 """
 
 
