@@ -9,17 +9,17 @@ import os
 import re
 from typing import Iterable, List, Union
 
-from remote.protocol.text import one_line
-
 Word = Union[str, "os.PathLike[str]"]
 
 PLAIN = re.compile(r"[A-Za-z0-9_./:@+,-][A-Za-z0-9_./:@+,%=-]*")
 """A word that no shell changes. zsh expands a leading `=`, and older versions of fish a leading `%`."""
 
-READ_IN_QUOTES = re.compile(r"['\\!`]")
-"""Characters with a meaning inside of single quotes: fish has escapes there, and tcsh a history.
+QUOTED = re.compile(r"[ \"#-&(-\[\]-_a-~]*")
+"""A word that every shell reads as it is in single quotes: printable ASCII without `'`, backslash, `!` and backtick.
 
-Messages print commands in backticks, which end at the first backtick if they are pasted too.
+fish has escapes in single quotes, and tcsh a history. Messages print commands in backticks, which end at the first
+backtick if they are pasted too. Without a UTF-8 locale, the line editor of tcsh takes each byte of another letter for
+a key, such as one that deletes a word or doubles the closing quote.
 """
 
 WORDS = re.compile(r"(?:[^' ]|'[^']*')+")
@@ -84,5 +84,4 @@ def install_on_host(python: str, packages: Iterable[str]) -> str:
 def _quoted(word: str) -> str:
     if PLAIN.fullmatch(word):
         return word
-    is_shown = word.isprintable() and one_line(word) == word
-    return f"'{word}'" if is_shown and not READ_IN_QUOTES.search(word) else ""
+    return f"'{word}'" if QUOTED.fullmatch(word) else ""
