@@ -14,6 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 MAX_EXPONENT_BITS = 256
 """The limit of FIPS 186 for public exponents."""
 PKCS1_NUMBERS = 9
+MIN_BITS = 1024
+"""The limit of OpenSSH. A signature does not fit into a key of fewer bits than its digest."""
 
 
 def key_of_openssh(numbers: Sequence[int]) -> rsa.RSAPrivateKey:
@@ -36,6 +38,7 @@ def key_of_pkcs1(numbers: Sequence[int]) -> rsa.RSAPrivateKey:
 def _key(n: int, e: int, d: int, p: int, q: int, iqmp: int) -> rsa.RSAPrivateKey:
     fits = (
         min(p, q, e) > 2
+        and n.bit_length() >= MIN_BITS
         and p != q
         and all(number % 2 for number in (p, q, e))
         and p * q == n

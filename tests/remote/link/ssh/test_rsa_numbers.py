@@ -82,6 +82,25 @@ def test_SE_numbers_without_two_primes_are_refused(values: list[int]) -> None:
         key_of_openssh(in_openssh(values))
 
 
+SHORT = {
+    "4 bits": (3, 5),
+    "511 bits": (3 * 2**189 + 1, 9 * 2**317 + 1),
+    "1020 bits": (3 * 2**189 + 1, 9 * 2**826 + 1),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("primes", SHORT.values(), ids=SHORT)
+def test_SE_a_key_that_is_too_short_for_a_signature_is_refused(
+    form: str, primes: tuple[int, int], tmp_path: Path
+) -> None:
+    path = tmp_path / "key"
+    values = numbers(*primes, **({"e": 3, "d": 3} if primes == (3, 5) else {}))
+    path.write_text(FORMS[form](values))
+    read = decrypt_private_key(path, PASSPHRASE.decode()) if "encrypted" in form else read_private_key(path)
+    assert read.key is None and (read.problem or read.encrypted)
+
+
 def test_SE_a_key_with_more_primes_is_refused(small: list[int]) -> None:
     for values in ([1, *small[1:]], [*small, 5, 5, 5], small[:8]):
         with pytest.raises(ValueError, match="two primes"):
