@@ -82,7 +82,7 @@ def evaluation_work(job: JobSpec, adapter: Adapter, loaded: LoadedConfig, *, pro
     argv = (*launcher, TRAIN[0], "evaluate", argument)
     environment = {**job.environment, **LOOPBACK_ONLY} if launcher != job.argv[:at] else job.environment
     kept = replace(job, run=run, number=1, fingerprint=fingerprint, argv=argv, environment=environment)
-    kept = replace(kept, cwd="", steps=None, resume_from="", data={})
+    kept = replace(kept, cwd="", steps=None, resume_from="", data={}, hosts=1)
     return AdapterWork(run, project, config, kept)
 
 

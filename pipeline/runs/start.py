@@ -95,6 +95,7 @@ def start_request(
         resume_from=resume_from,
         grace_s=view.config.grace_s,
         processes=ranks_of(view),
+        hosts=len(view.group.hosts) if view.group is not None else backend.nodes,
         notify=view.config.notify or "",
         data=data_at(view, place),
     )

@@ -33,11 +33,11 @@ class JobSpec:
     {free_port} {rendezvous}. `environment` is added to the host's environment. The values of the variables in `secrets`
     come from a 0600 file that is deleted after reading. `grace_s` is the time that the job has to save a checkpoint
     when it is stopped. A job without a new step for `stall_after_s` is reported as stalled. `processes` is the number
-    of ranks that save a random state into each checkpoint. `data` maps paths in the code to absolute paths of data.
-    `notify` is the shell command or URL for the notification when the job ends. `slurm` contains the sbatch options of
-    the job; `jobs_left` is the number of jobs that the supervisor may still queue by itself after Slurm's time limit.
-    `after` lists the folders of the jobs that must end first. A job in this list that is also waiting and has a later
-    `turn` is ignored.
+    of ranks that save a random state into each checkpoint. `hosts` is the number of hosts or Slurm nodes on which the
+    job's processes run. `data` maps paths in the code to absolute paths of data. `notify` is the shell command or URL
+    for the notification when the job ends. `slurm` contains the sbatch options of the job; `jobs_left` is the number of
+    jobs that the supervisor may still queue by itself after Slurm's time limit. `after` lists the folders of the jobs
+    that must end first. A job in this list that is also waiting and has a later `turn` is ignored.
     """
 
     run: Verbatim
@@ -52,6 +52,7 @@ class JobSpec:
     grace_s: float = 60.0
     stall_after_s: float = 600.0
     processes: int = 1
+    hosts: int = 1
     data: Dict[str, Verbatim] = field(default_factory=dict)
     notify: Verbatim = ""
     slurm: Tuple[Verbatim, ...] = ()

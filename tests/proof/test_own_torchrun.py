@@ -1,4 +1,4 @@
-"""A torchrun that the user's command starts: the state in its store is signed, since torchrun unpickles it."""
+"""Processes that the user's command starts: what they send each other is signed, whichever launcher started them."""
 
 from __future__ import annotations
 
@@ -86,6 +86,39 @@ if __name__ == "__main__":
     print(elastic_launch(config, train)())
 """
 
+SPAWNED = """
+import os, pickle, sys
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def train(rank):
+    dist.init_process_group("gloo", f"file://{os.getcwd()}/store", rank=rank, world_size=2)
+    received = [None, None]
+    dist.all_gather_object(received, rank)
+    _, size = dist.distributed_c10d._object_to_tensor("object", "cpu", None)
+    print((received, int(size) - len(pickle.dumps("object"))), flush=True)
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    mp.start_processes(train, nprocs=2, start_method=sys.argv[1])
+"""
+LIKE_LIGHTNING = """
+import os, pickle, subprocess, sys
+import torch.distributed as dist
+rank = int(os.environ.setdefault("LOCAL_RANK", "0"))
+os.environ.update(WORLD_SIZE="2", NODE_RANK="0")
+if rank == 0:
+    other = subprocess.Popen([sys.executable, *sys.argv], env={**os.environ, "LOCAL_RANK": "1"})
+dist.init_process_group("gloo", f"file://{os.getcwd()}/store", rank=rank, world_size=2)
+received = [f"from {rank}"]
+dist.broadcast_object_list(received, src=0)
+_, size = dist.distributed_c10d._object_to_tensor("object", "cpu", None)
+dist.destroy_process_group()
+if rank == 0:
+    other.wait()
+print((received, int(size) - len(pickle.dumps("object"))), flush=True)
+"""
+
 
 def ran_below_hooks(folder: Path, script: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Run Python with the words in a job with the hooks and a key; `script` is train.py."""
@@ -123,3 +156,27 @@ def test_processes_that_run_a_function_sign_although_their_variables_are_set_aft
     ended = ran_below_hooks(tmp_path, FUNCTION, "train.py", method)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("([0, 1], 32)") == 2, ended.stdout
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_processes_of_torch_multiprocessing_sign_without_any_variable_of_a_launcher(
+    tmp_path: Path, method: str
+) -> None:
+    ended = ran_below_hooks(tmp_path, SPAWNED, "train.py", method)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("([0, 1], 32)") == 2, ended.stdout
+
+
+def test_processes_sign_if_their_launcher_counts_no_local_processes_as_lightning(tmp_path: Path) -> None:
+    ended = ran_below_hooks(tmp_path, LIKE_LIGHTNING, "train.py")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("(['from 0'], 32)") == 2, ended.stdout
+
+
+@pytest.mark.parametrize(("counted", "signed"), [({}, 32), ({"GROUP_WORLD_SIZE": "2"}, 0), ({"CROSS_SIZE": "2"}, 0)])
+def test_processes_whose_launcher_counts_several_hosts_do_not_sign(
+    tmp_path: Path, counted: dict[str, str], signed: int
+) -> None:
+    script = f"import os; os.environ.update({counted})\n{LIKE_LIGHTNING}"
+    ended = ran_below_hooks(tmp_path, script, "train.py")
+    assert ended.stdout.count(f"(['from 0'], {signed})") == 2, ended.stderr

@@ -98,7 +98,6 @@ class Ranks:
             "HALFSTEP_WATCH": str(self.folder),
             "GLOO_SOCKET_IFNAME": "lo",
             "WORLD_SIZE": "2",
-            "LOCAL_WORLD_SIZE": "2",
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(self.server.port),
             "TORCHELASTIC_USE_AGENT_STORE": "True",
@@ -141,7 +140,7 @@ def test_ranks_find_each_other_by_a_private_file_although_the_store_at_the_port_
     assert {path.name for path in folder.iterdir()} <= {f"job-{port}-{restart}"}
 
 
-@pytest.mark.parametrize("more", [{}, {"LOCAL_WORLD_SIZE": "1"}], ids=["own launcher", "several hosts"])
+@pytest.mark.parametrize("more", [{}, {"GROUP_WORLD_SIZE": "2"}], ids=["own launcher", "several hosts"])
 def test_the_store_of_another_launcher_or_of_several_hosts_stays_at_its_port(
     ranks: Ranks, more: dict[str, str]
 ) -> None:
@@ -176,8 +175,6 @@ def test_a_changed_object_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for name in ("_object_to_tensor", "_tensor_to_object"):
         monkeypatch.setattr(module, name, getattr(module, name))
     monkeypatch.setenv("HALFSTEP_KEY_FILE", str(key))
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     sign_objects()
     packed, size = module._object_to_tensor([1, "two"], "cpu", None)
     assert module._tensor_to_object(packed, size, None) == [1, "two"]
@@ -220,8 +217,7 @@ def test_a_torch_without_the_functions_to_sign_is_named_in_a_warning(
 ) -> None:
     key = tmp_path / "key"
     key.write_bytes(bytes(32))
-    for name, value in {"HALFSTEP_KEY_FILE": str(key), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HALFSTEP_KEY_FILE", str(key))
     monkeypatch.delattr(dist.distributed_c10d, "_tensor_to_object")
     with pytest.warns(RuntimeWarning, match="has no _tensor_to_object to patch"):
         sign_objects()

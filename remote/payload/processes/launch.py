@@ -80,8 +80,8 @@ def job_environment(spec: JobSpec, run: RunLayout, launch: Launch) -> Dict[str, 
         port = str(free_port())
         configured = {name: value.replace("{free_port}", port) for name, value in configured.items()}
     private = rendezvous_file(run.job(spec.number))
-    # The hooks of the training read these two variables.
-    ours["HALFSTEP_KEY_FILE"] = f"{private}-key"
+    # The hooks of the training read these two variables. Processes on other hosts do not have the key.
+    ours["HALFSTEP_KEY_FILE"] = f"{private}-key" if spec.hosts == 1 else ""
     if any("{rendezvous}" in word for word in spec.argv):
         ours["HALFSTEP_STORE"] = f"{private}-store"
         # Otherwise torchrun opens a store at a port, which no process uses.

@@ -55,7 +55,7 @@ def test_torchrun_starts_a_process_for_each_listed_card(tmp_path: Path, settings
     argv = argv_of(view)
     assert (argv[:5] == TORCHRUN) == (count == 2)
     assert argv[-1] == "train.py"
-    assert start_request(view, "r", 1, "").spec.processes == count
+    assert (start_request(view, "r", 1, "").spec.processes, start_request(view, "r", 1, "").spec.hosts) == (count, 1)
     assert bool(describe_processes(view)) == (count == 2)
 
 
@@ -150,6 +150,7 @@ def test_torchrun_is_started_on_each_node_of_a_slurm_job(tmp_path: Path) -> None
     assert "--nproc-per-node 4" in words
     assert "--nnodes 2 --rdzv-conf is_host={is_host}," in words
     assert "--rdzv-endpoint {endpoint} --local-addr {local_address}" in words
+    assert request.spec.hosts == 2
     assert (request.slurm, request.spec.processes) == (("--partition=gpu", "--nodes=2", "--ntasks-per-node=1"), 8)
     assert not set(LOOPBACK_ONLY) & set(request.spec.environment), "each node finds its interface"
     assert "on each of 2 nodes" in describe_processes(view)
@@ -163,7 +164,7 @@ def test_one_process_on_each_node_is_started_by_torchrun_and_everything_else_tak
     assert srun_options(view.host.config, view.config) == ("--partition=gpu",)
     assert run_id(view) != run_id(view_with(tmp_path, *SLURM[:1]))
     own = start_request(view_with(tmp_path, *SLURM, 'command="bash train.py"'), "r", 1, "")
-    assert (own.spec.argv, own.slurm[-2]) == (("bash", "train.py"), "--nodes=2")
+    assert (own.spec.argv, own.spec.hosts, own.slurm[-2]) == (("bash", "train.py"), 2, "--nodes=2")
 
 
 def test_processes_that_are_started_again_get_a_new_store(tmp_path: Path) -> None:

@@ -241,6 +241,14 @@ def test_only_torchrun_on_one_host_keeps_its_store_in_a_file(runtime: Path) -> N
     assert "HALFSTEP_STORE" not in environment
 
 
+def test_a_job_has_a_key_unless_its_processes_run_on_several_hosts_or_the_config_sets_none(runtime: Path) -> None:
+    run, name = RunLayout("/w/projects/p-1/runs/r-1"), "HALFSTEP_KEY_FILE"
+    several = JobSpec("r-1", 1, "", ("python", "-m", "torch.distributed.run"), hosts=2)
+    assert job_environment(several, run, Launch({}, {name: "/inherited"}))[name] == ""
+    none = JobSpec("r-1", 1, "", ("mpirun", "-H", "a,b", "python", "train.py"), environment={name: ""})
+    assert job_environment(none, run, Launch())[name] == ""
+
+
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EACCES])
 def test_SE_a_user_who_fills_the_memory_file_system_does_not_stop_a_job_that_needs_no_key(
     runtime: Path, monkeypatch: pytest.MonkeyPatch, code: int

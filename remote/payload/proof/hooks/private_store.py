@@ -13,6 +13,8 @@ from .patching import replace
 
 STORE = "HALFSTEP_STORE"
 """The environment variable with the beginning of the paths of a job's store files."""
+HOST_COUNTS = ("GROUP_WORLD_SIZE", "CROSS_SIZE")
+"""The variables in which torchrun and DeepSpeed's launcher count the hosts of a training."""
 _OPENED: Dict[str, Any] = {}
 
 
@@ -23,11 +25,9 @@ def keep_stores_private() -> None:
         replace(module, "_create_c10d_store", _create_in_file(module.FileStore))
 
 
-def runs_on_one_host() -> bool:
-    """Return True if a launcher started this process, and all of its other processes on this host."""
-    count = os.environ.get("WORLD_SIZE", "")
-    # DeepSpeed's launcher calls the number LOCAL_SIZE.
-    return count != "" and count == (os.environ.get("LOCAL_WORLD_SIZE") or os.environ.get("LOCAL_SIZE"))
+def spans_hosts() -> bool:
+    """Return True if the launcher of this process started processes on other hosts too."""
+    return any(os.environ.get(name, "1") != "1" for name in HOST_COUNTS)
 
 
 def _create_in_file(file_store: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -53,6 +53,6 @@ def _file_of(hostname: str, port: int) -> Optional[str]:
     After a restart by torchrun, the file of the ended processes still contains their addresses.
     """
     announced = (os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT"))
-    if not runs_on_one_host() or (hostname, str(port)) != announced:
+    if spans_hosts() or (hostname, str(port)) != announced:
         return None
     return f"{os.environ[STORE]}-{port}-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"

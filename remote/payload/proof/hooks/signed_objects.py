@@ -16,19 +16,23 @@ import warnings
 from typing import Any, Callable, Optional, Tuple
 
 from .patching import replace
-from .private_store import runs_on_one_host
+from .private_store import spans_hosts
 
 KEY = "HALFSTEP_KEY_FILE"
-"""The environment variable with the path of the job's key. Only this user can read the file."""
+"""The environment variable with the path of the job's key, which only this user can read.
+
+The supervisor sets it if all processes of the job are on this host, however the command starts them.
+"""
 KEY_BYTES = 32
 SIGNATURE_BYTES = hashlib.sha256().digest_size
 ZERO = "torch.distributed.optim.zero_redundancy_optimizer"
 RENDEZVOUS = "torch.distributed.elastic.rendezvous.c10d_rendezvous_backend"
 PACK, UNPACK = "_object_to_tensor", "_tensor_to_object"
 """torch's functions that pickle and unpickle the objects of all its object collectives, since torch 1.8."""
+OTHER_HOSTS = 'if the command starts processes on other hosts, set env: {HALFSTEP_KEY_FILE: ""} in the config'
 NO_KEY = (
-    "the key {} of this job cannot be read: {}. The processes of a training sign with it what they send each other;"
-    " if the command runs in a container, the container needs this folder"
+    "the key %s of this job cannot be read: %s. The processes of a training sign with it what they send each other;"
+    f" if the command runs in a container, the container needs this folder; {OTHER_HOSTS}"
 )
 UNPATCHED = (
     "torch {} has no {} to patch, so the processes of this training exchange unsigned objects: another user of this"
@@ -36,7 +40,7 @@ UNPATCHED = (
 )
 UNSIGNED = (
     "an object from another process of the training has no valid signature of this job, so it is not unpickled: "
-    "another program may be connected to the ports of this training"
+    f"another program may be connected to the ports of this training; {OTHER_HOSTS}"
 )
 
 
@@ -76,7 +80,9 @@ class Key:
 
     def signs(self) -> bool:
         """Return True if this process exchanges objects with other processes, all on this host."""
-        return runs_on_one_host() and os.environ["WORLD_SIZE"] != "1"
+        dist = sys.modules["torch.distributed.distributed_c10d"]
+        alone = dist.is_initialized() and dist.get_world_size() == 1
+        return not alone and not spans_hosts()
 
     def signed(self, data: bytes) -> bytes:
         """Return the data with its signature. Raises RuntimeError if the key cannot be read."""
@@ -99,7 +105,7 @@ def _read_key(path: str) -> bytes:
     except OSError as error:
         key, problem = b"", error.strerror
     if len(key) < KEY_BYTES:
-        raise RuntimeError(NO_KEY.format(path, problem))
+        raise RuntimeError(NO_KEY % (path, problem))
     return key
 
 
