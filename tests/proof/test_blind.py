@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from remote.link.host_hints import hint_of_host
 from remote.payload.processes.identity import read_process
 from remote.payload.proof.evidence import Evidence
 from remote.payload.proof.judge import judge_proof
@@ -16,10 +18,13 @@ from remote.payload.proof.pythons import (
     PATH_REPLACED,
     Python,
     Pythons,
+    is_one_of_several,
     isolating_flag,
     why_unhooked,
 )
+from remote.payload.proof.unhooked import UNSIGNED
 from remote.policy.precision import judge_precision
+from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Severity
 from remote.protocol.proof import ProofRequest
 
@@ -33,8 +38,9 @@ FAULTY = Python(4, "python train.py", torch=True, hooked=True, fault="Traceback:
 FORKED = Python(3, "python train.py", torch=True)
 
 
-def judge(*pythons: Python, **seen):
-    request = ProofRequest("p", ("python", "train.py"), judge_precision(capability=(7, 5)))
+def judge(*pythons: Python, environment=None, **seen):
+    plan = judge_precision(capability=(7, 5))
+    request = ProofRequest("p", ("python", "train.py"), plan, environment=environment or {})
     return judge_proof(Evidence(request, (), pythons=pythons, **{"exit": 0, **seen}))
 
 
@@ -42,7 +48,7 @@ def judge(*pythons: Python, **seen):
     ("pythons", "message", "hint"),
     [
         ((ISOLATED,), "`python -I train.py` loaded torch without the proof's hooks: python -I ignores", "without -I"),
-        ((REPLACED,), "PYTHONPATH was set without its earlier value", 'PYTHONPATH="$PYTHONPATH:src"'),
+        ((REPLACED,), "PYTHONPATH was set without its earlier value", "PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}"),
         ((HIDDEN,), "another sitecustomize.py comes first", 'PYTHONPATH="$PYTHONPATH:src"'),
         ((LAUNCHER, REPLACED), "`python train.py` loaded torch without the proof's hooks", "PYTHONPATH"),
         ((LAUNCHER, FORKED), "`accelerate launch train.py` imported torch, but no optimizer step", "torch.optim"),
@@ -70,6 +76,41 @@ def test_a_training_without_hooks_is_not_too_slow_at_the_deadline(pythons):
 def test_a_watched_command_without_a_step_at_the_deadline_is_too_slow(pythons):
     report = judge(*pythons, exit=None, timed_out=True)
     assert [finding.check for finding in report.report.errors] == ["proof-timeout"]
+
+
+@pytest.mark.parametrize("python", [ISOLATED, REPLACED, HIDDEN])
+@pytest.mark.parametrize("ended", [{"exit": None}, {"exit": None, "timed_out": True}, {"exit": 1}])
+def test_one_of_several_processes_without_hooks_is_an_error_because_it_signs_nothing(python, ended):
+    (finding,) = judge(LAUNCHER, replace(python, several=True), **ended).report.errors
+    assert (finding.check, finding.exit_code) == (UNSIGNED, ExitCode.ENVIRONMENT)
+    assert python.command in finding.message
+    assert finding.hint == hint_of_host(finding.hint) or python is ISOLATED
+
+
+@pytest.mark.parametrize(
+    "python", [replace(REPLACED, hooked=True), FORKED, WITHOUT_TORCH, replace(REPLACED, torch=False)]
+)
+def test_a_process_that_has_the_hooks_or_exchanges_nothing_is_not_unsigned(python):
+    assert judge(LAUNCHER, replace(python, several=True)).ok
+
+
+def test_the_config_may_switch_the_signatures_off():
+    off = {"HALFSTEP_KEY_FILE": ""}
+    assert judge(replace(REPLACED, several=True), environment=off).blind is not None
+
+
+@pytest.mark.parametrize(
+    ("variables", "several"),
+    [
+        ("WORLD_SIZE=2", True),
+        ("WORLD_SIZE=16", True),
+        ("WORLD_SIZE=1", False),
+        ("LOCAL_WORLD_SIZE=2", False),
+        ("", False),
+    ],
+)
+def test_a_process_is_one_of_several_if_its_launcher_counts_them(variables, several):
+    assert is_one_of_several((b"HOME=/root", variables.encode())) is several
 
 
 def test_a_command_that_fails_is_a_failure_whether_or_not_it_was_watched():

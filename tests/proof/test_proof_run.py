@@ -190,6 +190,18 @@ def test_a_command_without_observed_steps_is_neither_proved_nor_failed(command, 
     assert report.applied == 0
 
 
+@pytest.mark.parametrize("command", ["PYTHONPATH=src python train.py", "python start.py"], ids=["shell", "Python"])
+def test_the_proof_ends_if_one_of_several_processes_signs_nothing(command, place, host):
+    script(place, "import time, torch\ntime.sleep(600)\n")
+    words = "import os, subprocess, sys; os.environ['PYTHONPATH'] = 'src'; subprocess.run([sys.executable, 'train.py'])"
+    (place / "tree" / "start.py").write_text(words)
+    command_line = f"PATH={Path(sys.executable).parent}:$PATH; export WORLD_SIZE=2; {command}"
+    report = run_proof(host, request(place, ("sh", "-c", command_line)))
+    assert checks(report) == ["unsigned-processes"]
+    assert report.exit is None
+    assert living(place) == []
+
+
 def test_a_training_without_hooks_is_not_called_too_slow_at_its_deadline(place, host):
     argv = script(place, "import time, torch\ntime.sleep(600)\n")
     report = run_proof(host, request(place, (argv[0], "-E", argv[1]), deadline_s=6.0))

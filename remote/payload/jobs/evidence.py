@@ -29,6 +29,7 @@ def gather_evidence(
     at_time_limit: bool = False,
     oom_kills: int = 0,
     unkillable: int = 0,
+    refused: str = "",
 ) -> Evidence:
     """Return everything that is needed to judge the job's end.
 
@@ -53,6 +54,7 @@ def gather_evidence(
         steps=spec.steps,
         adapter=adapter_saved_since(run, started.started_unix - CLOCK_TOLERANCE_S if started is not None else 0.0),
         unkillable=unkillable,
+        refused=refused,
         disk_full=_is_full(run.root),
         rank_failed=on_nodes and has_failed_rank(output),
     )

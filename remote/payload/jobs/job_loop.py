@@ -22,6 +22,7 @@ from remote.payload.jobs.verdict import judge_end
 from remote.payload.output.events import write_event_index
 from remote.payload.processes.ending import Ending
 from remote.payload.processes.identity import Process, boot_id, is_alive
+from remote.payload.proof.unhooked import UNSIGNED
 from remote.protocol.jobs import JobResult, JobSpec
 from remote.protocol.layout import JobLayout, RunLayout
 
@@ -79,7 +80,8 @@ class JobLoop:
     """Supervises one job.
 
     `members` returns its living processes. `adopted` means that the job is not a child of this process. `finish` is
-    called before the result is written, and returns the result to write.
+    called before the result is written, and returns the result to write. `refusal` returns why the job must not go on,
+    or "".
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class JobLoop:
         *,
         adopted: bool = False,
         finish: Callable[[JobResult], JobResult] = lambda result: result,
+        refusal: Callable[[], str] = lambda: "",
     ) -> None:
         self._run = run
         self._job = job
@@ -102,6 +105,8 @@ class JobLoop:
         self._signals = signals
         self._adopted = adopted
         self._finish = finish
+        self._refusal = refusal
+        self._refused = ""
         self._status: Optional[int] = None
         self._monitor = JobMonitor(run, job, spec, Limits())
         self._reserve = Reserve(job.reserve)
@@ -124,6 +129,7 @@ class JobLoop:
             at_time_limit=self._signals.at_time_limit,
             oom_kills=kills,
             unkillable=len(unkillable),
+            refused=self._refused,
         )
         result = judge_end(evidence, time.time())
         with contextlib.suppress(OSError, ValueError):
@@ -156,7 +162,13 @@ class JobLoop:
         """Return an `Ending` if processes must be ended, otherwise None.
 
         After a SIGTERM, the whole job is ended. After the first process has exited, the remaining processes are ended.
+        A job that must not go on is killed.
         """
+        self._refused = self._refusal()
+        if self._refused:
+            with contextlib.suppress(OSError), open(self._job.output, "ab") as file:
+                file.write(f"halfstep stopped this training: {UNSIGNED}: {self._refused}\n".encode("utf-8", "replace"))
+            return Ending(self._processes, now, 0.0)
         if self._signals.sigterm_received:
             return Ending(self._processes, now, request.grace_s if request is not None else self._spec.grace_s)
         return Ending(self._processes, now, LEFTOVER_GRACE_S) if exited else None

@@ -19,7 +19,7 @@ from remote.payload.jobs.notification import send_notification
 from remote.payload.jobs.oom import count_oom_kills
 from remote.payload.jobs.orphans import orphans_of
 from remote.payload.jobs.turn import await_turn, record_waiting
-from remote.payload.processes.identity import Process, boot_id, descendants, is_alive, read_process
+from remote.payload.processes.identity import Descendants, Process, boot_id, is_alive, read_process
 from remote.payload.processes.launch import (
     Launch,
     job_argv,
@@ -31,6 +31,7 @@ from remote.payload.processes.launch import (
 )
 from remote.payload.processes.subreaper import become_subreaper
 from remote.payload.proof.injection import runs_built_in_trainer, watch_environment, write_hooks
+from remote.payload.proof.unhooked import KEY, find_unsigned
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobResult, JobSpec, Started
 from remote.protocol.layout import JobLayout, RunLayout
@@ -130,10 +131,16 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
         limited = backend == "slurm" and signals.at_time_limit
         return continue_run(os.path.abspath(sys.argv[0]), run, job, spec, given.secrets, result) if limited else result
 
-    def members() -> List[Process]:
-        return _without(child.pid, descendants(os.getpid()))
+    running = Descendants(os.getpid())
 
-    loop = JobLoop(run, job, spec, child, members, signals, finish=finish)
+    def members() -> List[Process]:
+        return _without(child.pid, running.read())
+
+    def refusal() -> str:
+        unsigned = find_unsigned(running.read(), hooks) if environment[KEY] else None
+        return f"{unsigned.message}; {unsigned.hint}" if unsigned is not None else ""
+
+    loop = JobLoop(run, job, spec, child, members, signals, finish=finish, refusal=refusal)
     return Ended(spec, for_notification, loop.run(kills_before))
 
 

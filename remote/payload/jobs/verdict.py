@@ -20,7 +20,8 @@ class Evidence:
     SIGTERM. `at_time_limit`: Slurm signalled that the time limit is near. `checkpoint`: the name of the newest verified
     checkpoint. `adapter`: this job saved an adapter. `unkillable`: the number of processes that survived SIGKILL.
     `disk_full`: the file system of the run had no space left when the job had ended. `rank_failed`: on several nodes,
-    torchrun reported the end of a rank by an error or by another signal than SIGTERM.
+    torchrun reported the end of a rank by an error or by another signal than SIGTERM. `refused`: why the supervisor
+    ended the job, which must not go on.
     """
 
     status: Optional[int]
@@ -35,6 +36,7 @@ class Evidence:
     unkillable: int = 0
     disk_full: bool = False
     rank_failed: bool = False
+    refused: str = ""
 
 
 DISK_FULL = "; the file system of the run is full, so that the output may end before the error"
@@ -59,6 +61,8 @@ def launcher_got_sigterm(output_tail: bytes) -> bool:
 
 def judge_end(seen: Evidence, now: float) -> JobResult:
     """Return the result to write. A job that completed every step before a signal took effect has succeeded."""
+    if seen.refused:
+        return JobResult(1, ended_unix=now, reason=seen.refused + _leftovers(seen))
     exit_code, number = _exit_code_and_signal(seen)
     complete = exit_code == 0 and (_all_steps(seen) or not (seen.stop_requested or seen.sigterm_received))
     if complete:

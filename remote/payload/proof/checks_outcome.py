@@ -8,6 +8,7 @@ from typing import Iterator, Optional
 from remote.payload.proof.evidence import Evidence, Result, error, passed, warning
 from remote.payload.proof.failure_text import failure_text
 from remote.payload.proof.no_steps import explain_no_steps, ran_without_hooks
+from remote.payload.proof.unhooked import UNSIGNED
 from remote.protocol.exits import ExitCode
 from remote.protocol.proof import NotChecked
 
@@ -23,8 +24,19 @@ NEEDS_CARD = "pipeline verify --no-proof   (the proof of this model needs a card
 
 
 def judge(evidence: Evidence) -> Iterator[Result]:
-    failure = _failure(evidence)
-    if evidence.memory is not None and not evidence.memory.fits and failure is not None:
+    yield from _outcome(evidence)
+    world = max((rank.world for rank in evidence.ranks), default=0)
+    if evidence.ranks and len(evidence.ranks) < world:
+        yield warning("ranks", f"{len(evidence.ranks)} of {world} processes reported")
+    for fault in [fault for rank in evidence.ranks for fault in rank.faults][:3]:
+        yield NotChecked("hooks", fault.strip().splitlines()[-1] if fault.strip() else fault)
+
+
+def _outcome(evidence: Evidence) -> Iterator[Result]:
+    failure, unsigned = _failure(evidence), evidence.unsigned
+    if unsigned is not None:
+        yield error(UNSIGNED, unsigned.message, hint=unsigned.hint, code=ExitCode.ENVIRONMENT)
+    elif evidence.memory is not None and not evidence.memory.fits and failure is not None:
         yield error("gpu-memory", evidence.memory.shortage(), hint=evidence.memory.hint, code=ExitCode.GPU)
     elif failure is not None:
         yield from _failed(evidence, failure)
@@ -33,11 +45,6 @@ def judge(evidence: Evidence) -> Iterator[Result]:
         yield warning("proof-blind", reason.message, hint=reason.hint)
     else:
         yield _ended(evidence)
-    world = max((rank.world for rank in evidence.ranks), default=0)
-    if evidence.ranks and len(evidence.ranks) < world:
-        yield warning("ranks", f"{len(evidence.ranks)} of {world} processes reported")
-    for fault in [fault for rank in evidence.ranks for fault in rank.faults][:3]:
-        yield NotChecked("hooks", fault.strip().splitlines()[-1] if fault.strip() else fault)
 
 
 LONGEST_MESSAGE = 400

@@ -15,6 +15,7 @@ from remote.payload.proof.hooks.report import DtypeCount, Flags, Misuse, RankRep
 from remote.payload.proof.hooks.rules import loss_is_lost
 from remote.payload.proof.hooks.step import Step
 from remote.payload.proof.pythons import Python
+from remote.payload.proof.unhooked import Reason, has_key, judge_unsigned
 from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
@@ -57,6 +58,11 @@ class Evidence:
     @property
     def plan(self) -> PrecisionPlan:
         return self.request.plan
+
+    @property
+    def unsigned(self) -> Optional[Reason]:
+        """The reason why processes exchanged unsigned objects, unless the config switched the signatures off."""
+        return judge_unsigned(self.pythons) if has_key(self.request.environment) else None
 
     @property
     def below_bf16(self) -> bool:

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Optional, Sequence
+from typing import Optional, Sequence
 
 from remote.payload.proof.evidence import Evidence
-from remote.payload.proof.pythons import CUSTOMIZE_HIDDEN, PATH_REPLACED, Python
+from remote.payload.proof.pythons import Python
+from remote.payload.proof.unhooked import Reason, reason_of, shown
 
-LONGEST_COMMAND = 80
-
-
-class Reason(NamedTuple):
-    """Message and hint of a finding."""
-
-    message: str
-    hint: str
-
-
-_REPLACED = "PYTHONPATH was set without its earlier value"
-_HIDDEN = "another sitecustomize.py comes first on PYTHONPATH"
-_REASONS: Dict[str, Reason] = {
-    PATH_REPLACED: Reason(_REPLACED, 'keep the earlier value when you set it: PYTHONPATH="$PYTHONPATH:src"'),
-    CUSTOMIZE_HIDDEN: Reason(_HIDDEN, 'append your folders to the existing value: PYTHONPATH="$PYTHONPATH:src"'),
-}
 _UNKNOWN = Reason("the hooks were not loaded", "pass the environment on and start python without -I, -E and -S")
 
 
@@ -41,16 +26,16 @@ def explain_no_steps(evidence: Evidence) -> Reason:
     faulty = next((one for one in pythons if one.fault), None)
     if faulty is not None:
         last = faulty.fault.strip().splitlines()[-1]
-        message = f"the hooks could not be installed into torch in `{_command(faulty)}`: {last}"
+        message = f"the hooks could not be installed into torch in `{shown(faulty)}`: {last}"
         return Reason(message, "please report this error")
     outside = _without(pythons, torch=True)
     if outside is not None:
-        reason = _reason(outside.why)
-        return Reason(f"`{_command(outside)}` loaded torch without the proof's hooks: {reason.message}", reason.hint)
+        reason = reason_of(outside.why)
+        return Reason(f"`{shown(outside)}` loaded torch without the proof's hooks: {reason.message}", reason.hint)
     hooked = next((one for one in pythons if one.hooked and one.torch), None)
     if hooked is not None:
         return Reason(
-            f"`{_command(hooked)}` imported torch, but no optimizer step was recorded before it ended",
+            f"`{shown(hooked)}` imported torch, but no optimizer step was recorded before it ended",
             "the proof follows optimizers derived from torch.optim.Optimizer: check that the command takes a step",
         )
     if any(one.hooked for one in pythons):
@@ -59,7 +44,7 @@ def explain_no_steps(evidence: Evidence) -> Reason:
             "the proof records only what `command` runs on the host itself, not in a container or on another machine",
         )
     other = _without(pythons, torch=False)
-    reason = _reason(other.why) if other is not None else _UNKNOWN
+    reason = reason_of(other.why) if other is not None else _UNKNOWN
     return Reason(f"no Python process of the command had the proof's hooks: {reason.message}", reason.hint)
 
 
@@ -70,14 +55,3 @@ def _without(pythons: Sequence[Python], *, torch: bool) -> Optional[Python]:
     has no known reason.
     """
     return next((one for one in pythons if not one.hooked and one.why and one.torch >= torch), None)
-
-
-def _reason(why: str) -> Reason:
-    if why.startswith("-"):
-        return Reason(f"python {why} ignores PYTHONPATH", f"start python without {why}")
-    return _REASONS[why]
-
-
-def _command(python: Python) -> str:
-    command = python.command
-    return command if len(command) <= LONGEST_COMMAND else f"{command[: LONGEST_COMMAND - 3]}..."

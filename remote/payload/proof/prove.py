@@ -35,6 +35,7 @@ from remote.payload.proof.memory import read_memory_plan
 from remote.payload.proof.provenance import read_texts
 from remote.payload.proof.pythons import Pythons
 from remote.payload.proof.scratch import Scratch, open_scratch
+from remote.payload.proof.unhooked import has_key
 from remote.payload.request.refusal import refusal_to_json
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import JobLayout
@@ -96,6 +97,7 @@ class Runner:
         self._first_done: Optional[float] = None
         self._crashed: Optional[float] = None
         self._pythons = Pythons(scratch.hooks, scratch.reports)
+        self._signs = has_key(request.environment)
         self._running = Descendants(os.getpid())
         self._ranks = Ranks(scratch.reports)
 
@@ -191,7 +193,7 @@ class Runner:
             self._first_done = self._first_done or now
             return done >= ranks[0].world or now - self._first_done > STRAGGLERS_S
         self._pythons.look(self._running.read, now)
-        return self._pythons.is_unhooked(now)
+        return self._pythons.is_unhooked(now) or (self._signs and self._pythons.saw_unsigned)
 
     def _reap(self, leader: int) -> None:
         while True:

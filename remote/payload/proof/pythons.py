@@ -15,6 +15,7 @@ from remote.protocol.values import decode
 
 NOTE = re.compile(r"python-\d+\.json")
 TORCH_LIBRARY = b"/libtorch"
+WORLD = b"WORLD_SIZE="
 CUSTOMIZE_HIDDEN = "sitecustomize"
 PATH_REPLACED = "PYTHONPATH"
 LOOK_EVERY_S = 0.25
@@ -25,7 +26,8 @@ UNHOOKED_AFTER_S = 60.0
 class Python:
     """One process. `why` explains missing hooks: a flag, PATH_REPLACED, CUSTOMIZE_HIDDEN, or "" if unknown.
 
-    `fault` is the traceback if the hooks could not be installed.
+    `fault` is the traceback if the hooks could not be installed. `several` is True if a launcher started the process as
+    one of several processes of a training.
     """
 
     pid: int
@@ -34,6 +36,12 @@ class Python:
     hooked: bool = False
     why: str = ""
     fault: str = ""
+    several: bool = False
+
+    @property
+    def is_unsigned(self) -> bool:
+        """True if what the process sends to the others is unsigned, because the hooks do not run in it."""
+        return self.torch and self.several and not self.hooked and self.why != ""
 
 
 class Pythons:
@@ -44,6 +52,7 @@ class Pythons:
         self._reports = reports
         self._processes: Dict[int, Python] = {}
         self._looked = float("-inf")
+        self.saw_unsigned = False
         self._unhooked_since: Optional[float] = None
 
     def look(self, processes: Callable[[], Iterable[Process]], now: float) -> None:
@@ -53,6 +62,7 @@ class Pythons:
         self._looked = now
         for process in processes():
             self._inspect(process.pid)
+        self.saw_unsigned = any(one.is_unsigned for one in self.processes())
         unhooked = any(one.torch for one in self._processes.values()) and not read_notes(self._reports)
         if not unhooked:
             self._unhooked_since = None
@@ -70,17 +80,36 @@ class Pythons:
         return tuple({**inspected, **hooked}.values())
 
     def _inspect(self, pid: int) -> None:
-        executable = _executable(pid)
-        if executable and not executable.startswith("python"):
+        before = self._processes.get(pid)
+        inspected = inspect_python(pid, self._hooks, torch=before is not None and before.torch)
+        if inspected is not None:
+            self._processes[pid] = inspected
+        elif _executable(pid):
             # The process that starts the command is a Python process until it calls exec.
             self._processes.pop(pid, None)
-        if not executable.startswith("python"):
-            return
-        arguments = [os.fsdecode(word) for word in read_command(pid).split(b"\0")[:-1]]
-        before = self._processes.get(pid)
-        torch = (before is not None and before.torch) or _loaded_torch(pid)
-        why = why_unhooked(arguments, read_environment(pid), self._hooks)
-        self._processes[pid] = Python(pid, " ".join(arguments), torch, why=why)
+
+
+def inspect_python(pid: int, hooks: str, *, torch: bool = False) -> Optional[Python]:
+    """Return what /proc shows of a process, or None if it is not a Python process or has ended.
+
+    `torch` is True if the process is known to have loaded torch.
+    """
+    if not _executable(pid).startswith("python"):
+        return None
+    arguments, environment = read_arguments(pid), read_environment(pid)
+    why, several = why_unhooked(arguments, environment, hooks), is_one_of_several(environment)
+    return Python(pid, " ".join(arguments), torch or _loaded_torch(pid), why=why, several=several)
+
+
+def read_arguments(pid: int) -> List[str]:
+    """Return the command line of a process, or [] if it cannot be read."""
+    return [os.fsdecode(word) for word in read_command(pid).split(b"\0")[:-1]]
+
+
+def is_one_of_several(environment: Sequence[bytes]) -> bool:
+    """Return True if this is the environment of one of several processes of a training."""
+    counts = [value[len(WORLD) :] for value in environment if value.startswith(WORLD)]
+    return bool(counts) and counts[0].isdigit() and counts[0] not in (b"0", b"1")
 
 
 def read_notes(folder: str) -> Dict[int, Python]:

@@ -1,0 +1,90 @@
+"""Python processes without the hooks: why the hooks are missing, and which of them exchange unsigned objects.
+
+The hooks sign what the processes of a training send each other. Without them, another user of the host could connect to
+the ports of the training and run code in it.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Iterable, Mapping, NamedTuple, Optional
+
+from remote.payload.processes.identity import Process, read_environment
+from remote.payload.proof.pythons import (
+    CUSTOMIZE_HIDDEN,
+    PATH_REPLACED,
+    Python,
+    inspect_python,
+    is_one_of_several,
+    read_arguments,
+    why_unhooked,
+)
+
+UNSIGNED = "unsigned-processes"
+"""The check that no process of a training with several processes runs without the hooks."""
+KEY = "HALFSTEP_KEY_FILE"
+LONGEST_COMMAND = 80
+
+
+class Reason(NamedTuple):
+    """Message and hint of a finding."""
+
+    message: str
+    hint: str
+
+
+_REASONS: Dict[str, Reason] = {
+    PATH_REPLACED: Reason(
+        "PYTHONPATH was set without its earlier value",
+        "keep the earlier value where you set it: export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}",
+    ),
+    CUSTOMIZE_HIDDEN: Reason(
+        "another sitecustomize.py comes first on PYTHONPATH",
+        'append your folders to the existing value: PYTHONPATH="$PYTHONPATH:src"',
+    ),
+}
+
+
+def has_key(configured: Mapping[str, str]) -> bool:
+    """Return True unless the variables of the config switch off the signatures."""
+    return configured.get(KEY) != ""
+
+
+def reason_of(why: str) -> Reason:
+    """Return the reason in words. `why` is explained in `Python`, and must not be ""."""
+    if why.startswith("-"):
+        return Reason(f"python {why} ignores PYTHONPATH", f"start python without {why}")
+    return _REASONS[why]
+
+
+def shown(python: Python) -> str:
+    """Return the command of a process for a message."""
+    command = python.command
+    return command if len(command) <= LONGEST_COMMAND else f"{command[: LONGEST_COMMAND - 3]}..."
+
+
+def judge_unsigned(pythons: Iterable[Python]) -> Optional[Reason]:
+    """Return the reason to end a training in which one of several processes runs without the hooks, or None."""
+    python = next((one for one in pythons if one.is_unsigned), None)
+    if python is None:
+        return None
+    message, hint = reason_of(python.why)
+    return Reason(
+        f"`{shown(python)}` is one of several processes of a training, and runs without the hooks, which sign what the"
+        f" processes send each other, so another user of this host could run code under your account: {message}",
+        hint,
+    )
+
+
+def find_unsigned(processes: Iterable[Process], hooks: str) -> Optional[Reason]:
+    """Return the reason to end a job with these processes, or None. `hooks` is the folder of the job's hooks.
+
+    Another sitecustomize.py does not end the job: only a proof can see whether the hooks run nevertheless.
+    """
+    inspected = (inspect_python(process.pid, hooks) for process in processes if _lacks_hooks(process.pid, hooks))
+    return judge_unsigned(one for one in inspected if one is not None)
+
+
+def _lacks_hooks(pid: int, hooks: str) -> bool:
+    environment = read_environment(pid)
+    several = is_one_of_several(environment)
+    return several and why_unhooked(read_arguments(pid), environment, hooks) not in ("", CUSTOMIZE_HIDDEN)
