@@ -13,8 +13,18 @@ from pathlib import Path
 from typing import BinaryIO
 
 from remote.errors import HostKeyRefused
+from remote.link.address import is_this_machine
 from remote.link.prompter import Prompter
-from remote.link.ssh.known_hosts import Entry, HostKey, Trust, Verdict, entries_for, judge_host_key, parse_known_hosts
+from remote.link.ssh.known_hosts import (
+    Entry,
+    HostKey,
+    Trust,
+    Verdict,
+    entries_for,
+    entries_of_machine,
+    judge_host_key,
+    parse_known_hosts,
+)
 from remote.link.ssh.known_hosts_command import OPTION, run_known_hosts_command
 from remote.link.ssh.revoked_keys import require_not_revoked
 from remote.link.ssh.route import MAX_KNOWN_HOSTS, ResolvedHop
@@ -117,11 +127,7 @@ def is_known_host(path: Path, name: str, port: int | None = None) -> bool:
     except OSError:
         return False
     entries, _ = parse_known_hosts(text, str(path))
-    with_port = f"[{name.lower()}]:"
-    hashed = (name, f"[{name}]:{port}") if port else (name,)
-    return any(entries_for(entries, each) for each in hashed) or any(
-        one.startswith(with_port) for entry in entries for one in entry.names.lower().split(",")
-    )
+    return bool(entries_of_machine(entries, name) or (port and entries_for(entries, f"[{name}]:{port}")))
 
 
 def verify_host_key(
@@ -139,15 +145,31 @@ def verify_host_key(
         known_to_user = known_to_user or verdict.trust is Trust.TRUSTED
     if known_to_user:
         entries = _contradictions(entries, hop, presented)
+    other = None if known_to_user else _other_port(users, hop, presented)
     verdict = judge_host_key(entries, hop.key_name, presented, pinned=hop.host_key)
+    if verdict.trust is Trust.TRUSTED and other is not None:
+        verdict = Verdict(Trust.UNKNOWN)
     if verdict.trust is Trust.TRUSTED or (known_to_user and verdict.trust is Trust.UNKNOWN):
         return
     if verdict.trust is Trust.UNKNOWN:
-        if not hop.accept_new and not _accepted(hop, presented, prompter):
-            raise _unknown(hop, presented)
+        if not hop.accept_new and not _accepted(hop, presented, other, prompter):
+            raise _unknown(hop, presented, other)
         add_known_host(own, hop.key_name, presented)
         return
     raise _refused(hop, presented, verdict, hop.key_name)
+
+
+def _other_port(users: tuple[Entry, ...], hop: ResolvedHop, presented: HostKey) -> Entry | None:
+    """Return an entry of the user for the same machine with another port, if no such entry has the presented key.
+
+    A man in the middle of a machine may serve any port of it. The ports of this machine may be tunnels to several
+    machines, so that only its own key, the one without a port, counts.
+    """
+    found: list[Entry] = []
+    for name in {name[1:].partition("]")[0] if name.startswith("[") else name for name in hop.key_names}:
+        found += entries_for(users, name) if is_this_machine(name) else entries_of_machine(users, name)
+    known = [entry for entry in found if not entry.revoked]
+    return known[0] if known and not any(entry.key == presented for entry in known) else None
 
 
 def _contradictions(entries: tuple[Entry, ...], hop: ResolvedHop, presented: HostKey) -> tuple[Entry, ...]:
@@ -159,17 +181,18 @@ def _contradictions(entries: tuple[Entry, ...], hop: ResolvedHop, presented: Hos
     return tuple(entry for entry in entries if entry.revoked or entry.key.key_type == key_type)
 
 
-def _accepted(hop: ResolvedHop, presented: HostKey, prompter: Prompter | None) -> bool:
+def _accepted(hop: ResolvedHop, presented: HostKey, other: Entry | None, prompter: Prompter | None) -> bool:
     if prompter is None or hop.strict or hop.batch:
         return False
+    differs = f"With another port, it has the key {other.key.fingerprint} ({other.where}).\n" if other else ""
     return prompter.confirm(
         f"The host key of {hop.where} ({hop.alias}) is unknown: {presented.key_type}\n"
-        f"  {presented.fingerprint}\n"
+        f"  {presented.fingerprint}\n{differs}"
         "Compare it with the fingerprint that the machine's owner or console shows. Is it correct?"
     )
 
 
-def _unknown(hop: ResolvedHop, presented: HostKey) -> HostKeyRefused:
+def _unknown(hop: ResolvedHop, presented: HostKey, other: Entry | None) -> HostKeyRefused:
     """Return the error for an unknown key.
 
     Its hint is valid for a gateway too, since `hosts check` verifies every hop.
@@ -181,9 +204,10 @@ def _unknown(hop: ResolvedHop, presented: HostKey) -> HostKeyRefused:
         check = f"add the key to known_hosts, because {why} in ~/.ssh/config forbids the question"
     pin = f", or add --set host.host_key={presented.fingerprint}" if hop.is_target else ""
     kind = "host" if hop.is_target else "gateway"
+    known = f", with another port it is {other.key.fingerprint} ({other.where})" if other else ""
     return HostKeyRefused(
-        f"the host key of {kind} {hop.alias} ({hop.where}) is unknown: {presented.key_type} {presented.fingerprint}; "
-        "nothing was sent to it",
+        f"the host key of {kind} {hop.alias} ({hop.where}) is unknown: {presented.key_type} {presented.fingerprint}"
+        f"{known}; nothing was sent to it",
         where=hop.key_name,
         hint=check + pin,
     )

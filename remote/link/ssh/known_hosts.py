@@ -120,6 +120,16 @@ def entries_for(entries: Iterable[Entry], name: str) -> tuple[Entry, ...]:
     return tuple(entry for entry in entries if entry.matches(name))
 
 
+def entries_of_machine(entries: Iterable[Entry], name: str) -> tuple[Entry, ...]:
+    """Return the entries that match the name of a machine, with any port. Hashed entries are found without a port."""
+    with_port = f"[{name.lower()}]:"
+    return tuple(
+        entry
+        for entry in entries
+        if entry.matches(name) or any(one.startswith(with_port) for one in entry.names.lower().split(","))
+    )
+
+
 def judge_host_key(entries: Iterable[Entry], name: str, presented: HostKey, *, pinned: str | None = None) -> Verdict:
     """Return the verdict on the key `presented` for the server `name`.
 

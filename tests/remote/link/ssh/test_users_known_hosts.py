@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from remote.errors import HostKeyRefused
 from remote.link.reach import open_host
-from remote.link.ssh.host_keys import own_known_hosts
+from remote.link.ssh.host_keys import KnownHosts, own_known_hosts, verify_host_key
+from remote.link.ssh.known_hosts import HostKey, parse_known_hosts
+from remote.link.ssh.route import ResolvedHop, known_hosts_name
+from tests.lab.answers import Person
 from tests.lab.sshd import Sshd, make_key
 from tests.remote.link.ssh.refused_keys import attempts, refused
 
@@ -38,8 +44,8 @@ def entry(folder: Path, name: str, *, kind: str = "ed25519") -> str:
     return f"{name} {key[0]} {key[1]}\n"
 
 
-def reaches(server: Sshd, **changes: Any) -> bool:
-    host = open_host(server.address(**changes))
+def reaches(server: Sshd, prompter: Person | None = None, **changes: Any) -> bool:
+    host = open_host(server.address(**changes), prompter=prompter)
     try:
         return host.probe(["true"]).ok
     finally:
@@ -152,3 +158,44 @@ def test_SE_halfsteps_own_file_applies_if_ssh_reads_no_known_hosts_files(
     assert "HAS CHANGED" in refused(sshd, **pinned(sshd, how)).message
     own_known_hosts().write_text(f"@revoked {sshd.known_line()}")
     assert "revoked" in refused(sshd, **pinned(sshd, how), trusts_keys=True).message
+
+
+@pytest.mark.parametrize("how", [FILE, PIN])
+def test_SE_a_host_file_does_not_add_a_key_for_another_port_of_a_known_machine_unasked(
+    how: str, sshd: Sshd, users: Path, tmp_path: Path
+) -> None:
+    users.write_text(entry(tmp_path, sshd.listen))
+    error = refused(sshd, **pinned(sshd, how))
+    assert "is unknown" in error.message and "with another port it is SHA256:" in error.message
+    assert attempts(sshd) == []
+    assert reaches(sshd, **pinned(sshd, how), trusts_keys=True)
+    person = Person(yes=True)
+    assert reaches(sshd, prompter=person, **pinned(sshd, how)) and reaches(sshd, **pinned(sshd, how))
+    (question,) = person.questions
+    assert f"({users}:1)" in question
+
+
+@pytest.mark.parametrize(
+    ("known", "host", "port", "refused"),
+    [
+        ("[titan.example]:2222", "titan.example", 22, True),
+        ("[titan.example]:2222", "titan.example", 2223, True),
+        ("titan*", "titan.example", 2223, True),
+        ("rig.example,[rig.example]:22", "titan.example", 2223, False),
+        ("[127.0.0.1]:2222", "127.0.0.1", 2223, False),
+        ("127.0.0.1", "127.1", 2223, True),
+    ],
+)
+def test_SE_every_port_of_a_machine_counts_unless_it_may_be_a_tunnel(
+    known: str, host: str, port: int, refused: bool, tmp_path: Path
+) -> None:
+    text = entry(tmp_path / "users", known)
+    users, _ = parse_known_hosts(text, "users")
+    presented = HostKey("ssh-ed25519", b"presented")
+    name = known_hosts_name(host, port)
+    hop = ResolvedHop(host, host, port, has_pins=True, host_key=presented.fingerprint, key_name=name)
+    found = KnownHosts((), (), users=users)
+    with pytest.raises(HostKeyRefused, match="is unknown") if refused else contextlib.nullcontext():
+        verify_host_key(hop, found, presented, tmp_path / "own", None)
+    same = replace(hop, host_key=users[0].key.fingerprint)
+    verify_host_key(same, found, users[0].key, tmp_path / "own", None)
