@@ -133,3 +133,32 @@ def test_links_of_a_project_called_configs_to_its_own_files_are_read(
     (clone / "configs/hosts/net.yaml").symlink_to("../../shared.yaml")
     monkeypatch.chdir(clone)
     assert read_or_refuse(clone / "configs/net.yaml") and read_or_refuse(Path("configs/hosts/net.yaml"))
+
+
+@pytest.mark.parametrize("repository", [False, True])
+def test_SE_a_linked_folder_of_host_files_must_be_in_the_project(
+    project: Path, repository: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = project.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "rig.yaml").write_text("host: rig.example\n")
+    if repository:
+        subprocess.run(["git", "init", "-q", str(elsewhere)], check=True)
+    (project / "configs/hosts").rmdir()
+    (project / "configs/hosts").symlink_to("../../elsewhere")
+    for folder, name in ((project, "configs/hosts/rig.yaml"), (project / "configs", "hosts/rig.yaml")):
+        monkeypatch.chdir(folder)
+        assert not read_or_refuse(project / "configs/hosts/rig.yaml")
+        assert not read_or_refuse(Path(name))
+    elsewhere.rename(project / "shared")
+    (project / "configs/hosts").unlink()
+    (project / "configs/hosts").symlink_to("../shared")
+    monkeypatch.chdir(project)
+    assert read_or_refuse(project / "configs/hosts/rig.yaml")
+
+
+def test_a_host_file_in_a_linked_folder_that_the_user_names_is_read(project: Path) -> None:
+    (project.parent / "mine").mkdir()
+    (project.parent / "mine/rig.yaml").write_text("host: rig.example\n")
+    (project / "link").symlink_to("../mine")
+    assert load_host("link/rig.yaml", project).config.host == "rig.example"
