@@ -14,16 +14,18 @@ from remote.errors import BadUsage
 
 
 def find_note(records: Records, run: str | None, *, trained: bool = False) -> RunNote:
-    """Return the run with the name `run`, else the newest run of the config `run`, else the only run with the prefix
-    `run`. Without `run`, return the training run that was started or resumed last. With `trained`, evaluations and
-    merges are never returned. Raises BadUsage with the most similar name.
+    """Return the run with the name `run`, else the newest run of the config `run`, else the only run with the
+    prefix `run`. A record that this user did not write is returned only if none of the user's own fits: a cloned
+    project may contain a run with the name of a config. Without `run`, return the training run that was started or
+    resumed last. With `trained`, evaluations and merges are never returned. Raises BadUsage with the most similar
+    name.
     """
     trained = trained or run is None
-    exact = read_note(records.folder_named(run)) if run and RUN_NAME.fullmatch(run) else None
-    if exact is not None and not (trained and exact.evaluates):
+    exact = _exact(records, run, trained=trained)
+    if exact is not None and exact.own:
         return exact
     runs = recorded_runs(records)
-    notes = tuple(note for note in runs.notes if not (trained and note.evaluates))
+    notes = _with_exact([note for note in runs.notes if not (trained and note.evaluates)], exact)
     _refuse_damaged(runs.damaged, run, notes)
     if not notes:
         raise _no_runs(records)
@@ -34,6 +36,18 @@ def find_note(records: Records, run: str | None, *, trained: bool = False) -> Ru
     if not found:
         raise _unknown(str(run), notes)
     return whole_note(found[0], records)
+
+
+def _exact(records: Records, run: str | None, *, trained: bool) -> RunNote | None:
+    """Return the run with the name `run`, or None."""
+    found = read_note(records.folder_named(run)) if run and RUN_NAME.fullmatch(run) else None
+    return None if found is not None and trained and found.evaluates else found
+
+
+def _with_exact(notes: Sequence[RunNote], exact: RunNote | None) -> tuple[RunNote, ...]:
+    """Return the notes, and `exact` if the list of records does not contain it, because they are too many."""
+    missing = exact is not None and all(note.name != exact.name for note in notes)
+    return (*notes, exact) if exact is not None and missing else tuple(notes)
 
 
 def _no_runs(records: Records) -> BadUsage:
@@ -66,8 +80,12 @@ def _refuse_damaged(damaged: Sequence[Path], run: str | None, notes: Sequence[Ru
 def notes_named(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:
     """Return the run with the name `run`, else the newest run of the config `run`, else all runs with the prefix `run`.
 
-    `notes` must be sorted, the newest first.
+    `notes` must be sorted, the newest first. The user's own runs take precedence.
     """
+    return _fitting([note for note in notes if note.own], run) or _fitting(notes, run)
+
+
+def _fitting(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:
     of_config = [note for note in notes if note.config == run and not note.evaluates]
     named = [note for note in notes if note.name == run] or of_config
     if named:

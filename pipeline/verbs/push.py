@@ -44,6 +44,8 @@ def push(run: str | None = None, repo: str = "", private: bool = False, as_json:
         hub_library()
     note, records = named_run(run, Path.cwd(), trained=True)
     folder = records.folder_named(note.name)
+    if not note.own:
+        screen.note(f"the record of {note.name} was not written by you: its adapter may have come with the project")
     # A cloned project may contain a link to any file of the user.
     weights, _ = (records.in_run(note.name, "adapter", name) for name in (WEIGHTS, CONFIG))
     adapter = weights.parent
