@@ -20,7 +20,7 @@ BEFORE = "import torch\nx = torch.bfloat16\nL.Trainer(dtype=x).fit(model)\n"
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "my präzise project"
+    folder = tmp_path / "my project (2)"
     folder.mkdir()
     (folder / "train.py").write_text(BEFORE)
     return folder
