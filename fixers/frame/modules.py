@@ -15,7 +15,7 @@ from fixers.sources.python_text import map_python
 from fixers.sources.unparsable import Unparsable
 from remote.protocol.dataclass import dataclass
 
-FROM = re.compile(rb"[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\((?>(?:[^()#]|#[^\n]*)*)\)|[^\n#;]*)")
+FROM = re.compile(rb"[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\((?:[^()#]|#[^\n]*+)*+\)|[^\n#;]*)")
 IMPORT = re.compile(rb"[ \t]*import[ \t]+([\w. \t,]+)")
 NAME = re.compile(rb"\w+(?:[ \t]+as[ \t]+\w+)?")
 TRAINS = LinePattern(

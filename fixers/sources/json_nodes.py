@@ -21,7 +21,7 @@ MAX_DEPTH = 200
 MAX_VALUES = 500_000
 """A node takes about 600 bytes of memory, even for a value of one character."""
 BOM = b"\xef\xbb\xbf"
-BLANK = re.compile(rb"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
+BLANK = re.compile(rb"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*+", re.DOTALL)
 STRICT_BLANK = re.compile(rb"[ \t\r\n]*")
 LINE_END = re.compile(rb"\r\n|\r|\n")
 STRING = re.compile(rb'"((?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+)"')

@@ -14,7 +14,7 @@ from fixers.sources.unparsable import Unparsable
 from remote.protocol.dataclass import dataclass, field
 
 BOM = b"\xef\xbb\xbf"
-BLANK = re.compile(rb"(?:[ \t\r\n]+|#[^\r\n]*)*")
+BLANK = re.compile(rb"(?:[ \t\r\n]+|#[^\r\n]*)*+")
 SPACE = re.compile(rb"[ \t]*")
 STRING = re.compile(
     rb'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\r\n]|\\.)*"|\'[^\'\r\n]*\'',

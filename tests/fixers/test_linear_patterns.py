@@ -89,12 +89,51 @@ def inside(value: Any, flags: int) -> Iterator[frozenset[str]]:
             yield from inside(each, flags)
 
 
+def alternatives(body: Any) -> list[Any]:
+    while len(body) == 1 and str(body[0][0]) == "SUBPATTERN":
+        body = body[0][1][3]
+    return body[0][1][1] if len(body) == 1 and str(body[0][0]) == "BRANCH" else [body]
+
+
+def looped(value: Any, flags: int) -> Iterator[frozenset[str]]:
+    """Yield the characters that the end of a repeated group repeats, if the group may also begin with them."""
+    if not isinstance(value, (tuple, list, _parser.SubPattern)):
+        return
+    for each in value:
+        yield from looped(each, flags)
+    if (
+        isinstance(value, tuple)
+        and value
+        and str(value[0]) in ("MAX_REPEAT", "MIN_REPEAT")
+        and value[1][1] == _parser.MAXREPEAT
+    ):
+        ways = [way for way in alternatives(value[1][2]) if len(way)]
+        begins = frozenset().union(*(characters(way[0], flags) | unbounded(way[0], flags) for way in ways))
+        yield from (common for way in ways if (common := begins & unbounded(way[-1], flags)))
+
+
 def ambiguous(pattern: re.Pattern[Any]) -> bool:
     return any(True for _ in adjacent(_parser.parse(pattern.pattern, pattern.flags), pattern.flags))
 
 
 def test_SE_12_no_pattern_has_two_adjacent_repetitions_of_the_same_character() -> None:
     assert {name for name, pattern in patterns() if ambiguous(pattern)} == set()
+
+
+def exponential(pattern: re.Pattern[Any]) -> bool:
+    return any(True for _ in looped(_parser.parse(pattern.pattern, pattern.flags), pattern.flags))
+
+
+def test_SE_12_no_pattern_can_divide_a_text_into_repetitions_in_many_ways() -> None:
+    assert {name for name, pattern in patterns() if exponential(pattern)} == set()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [(r"(?:[ ]|#[^\n]*)*\)", True), (r"(a+)*b", True), (r"(?:[ ]|#[^\n]*+)*+\)", False), (r"(?:,[ ]*\w+)*", False)],
+)
+def test_the_check_of_patterns_finds_repeated_repetitions(pattern: str, found: bool) -> None:
+    assert exponential(re.compile(pattern)) is found
 
 
 @pytest.mark.parametrize(
