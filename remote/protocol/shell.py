@@ -9,6 +9,8 @@ import os
 import re
 from typing import Iterable, List, Union
 
+from remote.protocol.text import one_line
+
 Word = Union[str, "os.PathLike[str]"]
 
 PLAIN = re.compile(r"[A-Za-z0-9_./:@+,-][A-Za-z0-9_./:@+,%=-]*")
@@ -18,9 +20,11 @@ QUOTED = re.compile(r"[ \"#-&(-\[\]-_a-~]*")
 """A word that every shell reads as it is in single quotes: printable ASCII without `'`, backslash, `!` and backtick.
 
 fish has escapes in single quotes, and tcsh a history. Messages print commands in backticks, which end at the first
-backtick if they are pasted too. Without a UTF-8 locale, the line editor of tcsh takes each byte of another letter for
-a key, such as one that deletes a word or doubles the closing quote.
+backtick if they are pasted too.
 """
+
+UTF_8 = re.compile("utf-?8", re.IGNORECASE)
+ON = "   (on "
 
 WORDS = re.compile(r"(?:[^' ]|'[^']*')+")
 LONGEST = 1500
@@ -44,7 +48,7 @@ def shell_command(template: str, *words: Word) -> str:
 
     If the shells would not all read the same words, the result is a sentence in which NAME stands for these words.
     """
-    quoted = [_quoted(os.fspath(word)) for word in words]
+    quoted = [_quoted(os.fspath(word), here=ON not in template) for word in words]
     line = template.format(*quoted)
     if all(quoted) and len(line) <= LONGEST:
         return line
@@ -73,15 +77,29 @@ def outside_project(*words: Word) -> str:
 
 def on_host(command: str, host: str = "") -> str:
     """Return the hint to type the command on the host. A host name that is not plain is not repeated."""
-    return f"{command}   (on {host if is_plain(host) else 'the host'})"
+    return f"{command}{ON}{host if is_plain(host) else 'the host'})"
 
 
 def install_on_host(python: str, packages: Iterable[str]) -> str:
     """Return the command with which pip installs packages for an interpreter of the host."""
-    return on_host(outside_project(python or "python3", "-m", "pip", "install", *packages))
+    command = [python or "python3", "-m", "pip", "install", *packages]
+    return shell_command(on_host("(cd / && " + " ".join("{}" for _ in command) + ")"), *command)
 
 
-def _quoted(word: str) -> str:
+def _quoted(word: str, *, here: bool = True) -> str:
+    """Return the word as it is printed, or "" if the shells would not all read it. `here`: it is for this machine.
+
+    Without a UTF-8 locale, the line editor of tcsh takes each byte of a letter outside of ASCII for a key, such as one
+    that deletes a word or doubles the closing quote. The locale of a shell on a host is not known.
+    """
     if PLAIN.fullmatch(word):
         return word
-    return f"'{word}'" if QUOTED.fullmatch(word) else ""
+    letters = word
+    if here and word.isprintable() and one_line(word) == word and _is_utf8_locale():
+        letters = "".join(filter(str.isascii, word))
+    return f"'{word}'" if QUOTED.fullmatch(letters) else ""
+
+
+def _is_utf8_locale() -> bool:
+    named = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    return UTF_8.search(next(filter(None, named), "")) is not None

@@ -93,6 +93,14 @@ HOSTILE = [
     f"=(echo);{TRAP}",
     "L" * 3000 + f";{TRAP}",
 ]
+
+
+@pytest.fixture
+def without_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+
+
 KEYS = "\u00c8" * 40 + " touch PWNED \u00f2"
 """Its bytes are keys of tcsh without a UTF-8 locale: M-H deletes a word, and M-2 repeats the next letter, a quote."""
 
@@ -185,7 +193,9 @@ def read_prompt(terminal: int) -> None:
 
 
 @pytest.mark.skipif(not Path("/usr/bin/tcsh").exists(), reason="no login shell tcsh")
-def test_SE_a_hint_typed_into_tcsh_without_a_locale_runs_nothing_that_a_name_contains(tmp_path: Path) -> None:
+def test_SE_a_hint_typed_into_tcsh_without_a_locale_runs_nothing_that_a_name_contains(
+    tmp_path: Path, without_locale: None
+) -> None:
     type_into_tcsh(shell_command("chmod 600 {}", tmp_path / KEYS), tmp_path)
     assert not (tmp_path / "PWNED").exists()
     type_into_tcsh("touch PWNED", tmp_path)
@@ -193,7 +203,19 @@ def test_SE_a_hint_typed_into_tcsh_without_a_locale_runs_nothing_that_a_name_con
 
 
 @pytest.mark.parametrize("name", [KEYS, "f\u00fcr", "\u540d", "\ue000", "\x7f"])
-def test_SE_a_command_contains_only_ascii(name: str) -> None:
+def test_SE_without_a_utf_8_locale_a_command_contains_only_ascii(name: str, without_locale: None) -> None:
     assert command_line(["cat", name]) == ""
     assert shell_command("cat {}", name) == "quote the name above for your shell, and type it for NAME: cat NAME"
     assert all(hint.isascii() for hint in pasted(name))
+
+
+@pytest.mark.parametrize(("name", "value"), [("LC_ALL", "de_DE.UTF-8"), ("LC_CTYPE", "UTF-8"), ("LANG", "C.utf8")])
+def test_with_a_utf_8_locale_a_command_of_this_machine_contains_names_of_any_letters(
+    monkeypatch: pytest.MonkeyPatch, without_locale: None, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert shell_command("cat {}", "/home/jos\u00e9/\u540d") == "cat '/home/jos\u00e9/\u540d'"
+    for word in ("\ue000", "\u00e9'", "\u00e9!"):
+        assert command_line(["cat", word]) == ""
+    on_the_host = (shell_command("df {}   (on the host)", "\u540d"), install_on_host("/\u540d/python", ["x"]))
+    assert all(hint.startswith("quote the name above for your shell") for hint in on_the_host)
