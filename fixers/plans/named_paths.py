@@ -28,9 +28,9 @@ def may_name(computed: bytes, name: bytes) -> bool:
 
 
 def contains_path(where: str, text: bytes, path: str, name: bytes, folders: Container[str]) -> bool:
-    """Return True if the text of the file `where` has the name of the file `path`, in a path that may lead to it.
+    """Return True if `text`, the content of the file `where`, contains a path that may refer to the file `path`.
 
-    `folders`: the folders of the project that have files.
+    The path ends in `name`. `folders`: the folders of the project that have files.
     """
     return any(_leads_to(each, where, path, folders) for each in _folders_before(text, name))
 
@@ -43,7 +43,7 @@ def _folders_before(text: bytes, name: bytes) -> Iterator[str]:
 
 
 def _leads_to(folder: str, where: str, path: str, folders: Container[str]) -> bool:
-    """Return True if a file in `folder`, as written in the file `where`, may be the file `path`.
+    """Return True if `folder`, as written in the file `where`, may be the folder of the file `path`.
 
     The folders after the last variable must be those of the file. A relative path in a command does not lead to the
     file if it leads from the command's folder to another folder of the project.

@@ -129,7 +129,7 @@ class Owners:
         return self.settings[path]
 
     def _given(self, path: str, where: str, text: bytes) -> Iterator[Program]:
-        """Yield the programs that get the settings in the file `path` by the text of the file `where`."""
+        """Yield the programs that, according to `text` (the content of `where`), get the settings file `path`."""
         if is_base_of(path, where, text):
             yield from self.of(where, text) or ()
         elif reads_commands(where) or is_document(where):
@@ -165,7 +165,10 @@ class Owners:
         return self._nearest(path, found) or None
 
     def _linked(self, path: str, form: bytes) -> tuple[Program, ...]:
-        """Return the programs that name the config or its stem, or else its folder in this form."""
+        """Return the programs whose texts contain the config's name or stem, or else its folder's name.
+
+        `form`: the pattern for the folder's name, FOLDER or COMPUTED.
+        """
         folder, name = dirname(path), basename(path)
         found = self._naming(path, name.encode()) or self._naming(path, splitext(name)[0].encode())
         return found or (self._naming(path, basename(folder).encode(), form) if folder else ())
@@ -199,7 +202,7 @@ class Owners:
                 yield where, text
 
     def _names(self, where: str, text: bytes, path: str, name: bytes, form: bytes) -> bool:
-        """Return True if what the text contains may be the path of the file."""
+        """Return True if `name`, as it occurs in `text`, may refer to the file `path`."""
         if form == COMPUTED:
             own = basename(path).encode()
             return any(may_name(each, own) for each in re.findall(form % re.escape(name), text))
@@ -251,7 +254,7 @@ class Owners:
 
 
 def commands_naming(configs: Iterable[str], changes: Iterable[FileChange]) -> frozenset[str]:
-    """Return the paths of the changed files of commands that name one of the configs."""
+    """Return the paths of the changed command files that name one of the configs."""
     names = [basename(path).encode() for path in configs]
     commands = (each for each in changes if reads_commands(each.path))
     return frozenset(each.path for each in commands if any(name in each.before for name in names))

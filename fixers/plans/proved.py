@@ -119,7 +119,10 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
 def _of_mixed(
     proof: Proof, mixed: MixedPrecision, attached: Mapping[str, tuple[Program, ...]], doubts: Collection[str]
 ) -> Proof:
-    """Withhold casts that only programs without float16 would get, and settings that documents contradict."""
+    """Withhold needless casts to float32, and settings that must agree with a command in a documentation file.
+
+    A cast to float32 is needless in a file whose programs never select float16.
+    """
     kept = {path: own for path, own in attached.items() if path not in proof.withheld}
     left = mixed.judge({path: [each for each in own if each.entry not in doubts] for path, own in kept.items()})
     withheld, findings = proof.withheld | left.casts, proof.findings + left.findings

@@ -144,7 +144,8 @@ def half_models_in(source: bytes) -> Iterator[str]:
     """Yield the classes and functions whose text loads or casts a model in a dtype other than float32.
 
     A cast in a branch is ignored, because an option selects that branch. A load in half precision under a condition is
-    ignored if the function prepares the model for adapters under this condition: that casts its weights to float32.
+    ignored if the function prepares the model for adapters under this condition, because this preparation casts
+    the weights to float32.
     """
     if not holds_any(source, CHOOSES_DTYPE) or not holds_any(source, (b"nn.Module", b"from_pretrained(", b".half()")):
         return

@@ -118,7 +118,7 @@ def run_session(
 
 
 def record_of(view: View) -> Path:
-    """Return the file with the checkpoints of the stages."""
+    """Return the file of the stage checkpoints."""
     return view.records.checkpoints(view.host.name, view.loaded.record)
 
 

@@ -141,7 +141,7 @@ def _train_and_pull(contexts: Sequence[Context], results: list[RunResult], optio
 
 
 def _finish(context: Context, ran: RunResult, options: RunOptions) -> None:
-    """Write the checkpoint of the successful training, and pull its results."""
+    """Record the stage `train` as successful, and pull the run's results."""
     context.listener.heading(f"results of {context.view.host.name}")
     context.options = replace(options, force=options.force if options.force == "logs" else "")
     done = run_stages(context, (Train(), Logs()), record_of(context.view), refresh_view)

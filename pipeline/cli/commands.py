@@ -50,7 +50,7 @@ VERBS: dict[str, Verb] = {
                 help="resume this run even if its inputs have changed; needs neither --host nor --config",
             ),
             options.flag("-d", "--detach", help="return as soon as the job is running"),
-            options.flag("--no-heal", help="stop at a known failure instead of applying a cure"),
+            options.flag("--no-heal", help="stop at a known failure instead of repairing its cause and continuing"),
             options.yes(),
         ],
         connects=Connects(keep=True, several=True),
@@ -105,8 +105,7 @@ VERBS: dict[str, Verb] = {
     ),
     "list": Verb(
         "list every run of this project",
-        "List all runs, newest first, with their last known state. `pipeline status RUN` queries the host for "
-        "the current state of a run.",
+        "List all runs, newest first, with their last known state. `pipeline status RUN` reads the current state.",
         module="list_runs",
         group=WATCH,
     ),
@@ -170,7 +169,8 @@ VERBS: dict[str, Verb] = {
     ),
     "wait": Verb(
         "wait for a run's job to end; the exit code shows the result",
-        "Wait until the job ends. Exit codes: 0 succeeded; 40 failed; 41 lost; 42 stopped (without a checkpoint: 40).",
+        "Wait until the job ends. Exit codes: 0 succeeded; 40 failed, or stopped without a checkpoint; 41 lost "
+        "(outcome unknown); 42 stopped or preempted, with a checkpoint.",
         [options.run()],
         group=WATCH,
     ),

@@ -95,8 +95,8 @@ def as_json(printed: str) -> click.Option:
 def yes() -> click.Option:
     """`--yes`."""
     message = (
-        "allow more than 16 runs in one command; prompt only for passwords. A new host key, and a host file, data or a "
-        "secret that you have not confirmed, end the command"
+        "allow more than 16 runs in one command; prompt only for passwords. If anything else needs a confirmation (a "
+        "new host key, a host file, data, a secret), the command ends"
     )
     return flag("-y", "--yes", help=message)
 

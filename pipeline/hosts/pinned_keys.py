@@ -43,8 +43,8 @@ def pinned_keys(host: LoadedHost, environment: Mapping[str, str]) -> list[str]:
 def pinned_lines(host: LoadedHost, environment: Mapping[str, str]) -> str | None:
     """Return the lines of the file of `known_hosts:` that apply to the host, or None if no host file names such a file.
 
-    The record of a run has them, so that another content of the file is not valid for the run. If there are too many
-    lines, the last ones are missing, and their keys are refused.
+    The record of a run stores these lines, so that a later change of the file does not affect the run. If there are too
+    many lines, the last ones are missing, and their keys are refused.
     """
     if host.known_hosts_data is None:
         return None

@@ -121,8 +121,9 @@ def keep_trust_in_owners(host: LoadedHost) -> None:
 def trusted_address(host: LoadedHost, environment: Mapping[str, str] | None = None) -> Address:
     """Return the host's address for a connection. From now on, the values of its secrets are masked in messages.
 
-    If the user chose the workdir, its parent folders may belong to other users of the host. If the user chose the file
-    of `known_hosts` or the key, it replaces the user's own known_hosts; the choice of a project's file only adds to it.
+    If the user chose the workdir, its parent folders may belong to other users of the host. If the user chose
+    `known_hosts:` or `host_key:`, it replaces the user's own known_hosts. If only a project's host file sets it, the
+    user's own known_hosts applies too.
     """
     environment = os.environ if environment is None else environment
     hide(environment.get(name, "") for name in host.config.secrets)
@@ -148,7 +149,10 @@ def _chose_workdir(host: LoadedHost, environment: Mapping[str, str]) -> bool:
 
 
 def _chose_keys(host: LoadedHost, environment: Mapping[str, str]) -> bool:
-    """Return True if `known_hosts` or `host_key`, whichever decides, is not from a host file that others may write."""
+    """Return True if the user set `host_key` (or `known_hosts`, if `host_key` is not set).
+
+    The user sets it on the command line, or in a host file that `keep_trust` stored.
+    """
     name = "host_key" if host.config.host_key else "known_hosts"
     if name in host.chosen:
         return True

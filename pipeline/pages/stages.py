@@ -9,9 +9,9 @@ STAGES = {
 
 halfstep compares digests in one request and sends the differences in one compressed stream. Each file appears
 complete or not at all. Files deleted locally are deleted on the host; a sync that would delete more than half of the
-host's files stops before the first deletion. `.gitignore` and `.pipelineignore` apply exactly as in git. Secrets and
-very large files are rejected, and the message names them. Data under `data:` is sent separately from the code, in
-chunks; an interrupted transfer resumes. See docs/sync.md.
+host's files stops before the first deletion. `.gitignore` and `.pipelineignore` apply exactly as in git. Files that
+look like secrets are not sent, and a warning names them. Very large files end the stage, and the message names them.
+Data under `data:` is sent separately from the code, in chunks; an interrupted transfer resumes. See docs/sync.md.
 """,
     "environment": """Checks Python, torch build, driver, GPU, disk and memory of the host, and creates the virtual
 environment that the config requests.

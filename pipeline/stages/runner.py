@@ -36,7 +36,7 @@ class RunResult:
 
 
 def run_stages(context: Context, stages: Sequence[Stage], record: Path, refresh: Refresh) -> RunResult:
-    """Run every incomplete stage up to `until`, stop at the first failure, and write checkpoints to `record`."""
+    """Run every incomplete stage up to `until`, stop at the first failure, and write stage checkpoints to `record`."""
     result = RunResult()
     context.stages, context.findings = result.stages, result.findings
     checkpoints = read_checkpoints(record)

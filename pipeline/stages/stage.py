@@ -1,4 +1,4 @@
-"""The `Stage` protocol, its context and result, and the check whether a stage's checkpoint is still valid."""
+"""The `Stage` protocol, its context and result, and the check whether a stage checkpoint is still valid."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INPUT_LABELS = {
     "files as fixed": "the project's files",
     "work": "the project's files or settings",
 }
-"""Labels that are shown for inputs. Stored checkpoints contain the keys."""
+"""Labels that are shown for inputs. Stored stage checkpoints contain the keys."""
 
 
 class Phase(Enum):
@@ -135,7 +135,7 @@ class Stage(Protocol):
 
 @dataclass(frozen=True)
 class StageStatus:
-    """Whether a stage is done, and the reason. A stage that is done has a checkpoint."""
+    """Whether a stage is done, and the reason. A stage that is done has a stage checkpoint."""
 
     done: bool
     reason: str
@@ -143,7 +143,7 @@ class StageStatus:
 
 
 def judge_status(stage: Stage, view: View, checkpoints: StageCheckpoints) -> StageStatus:
-    """Judge whether the stage has a checkpoint for the current inputs and its result exists on the host."""
+    """Judge whether there is a stage checkpoint for the current inputs and its result exists on the host."""
     newest, failure = checkpoints.of(stage.name), checkpoints.failures.get(stage.name)
     if newest is None and failure is None:
         return StageStatus(False, "not done yet")
@@ -162,7 +162,7 @@ def judge_status(stage: Stage, view: View, checkpoints: StageCheckpoints) -> Sta
 def _difference(before: Inputs, now: Inputs) -> str:
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if not changed:
-        return "the inputs in its checkpoint do not match the fingerprint"
+        return "the inputs in its stage checkpoint do not match the fingerprint"
     name = changed[0]
     label = INPUT_LABELS.get(name, name)
     old, new = before.get(name, "none"), now.get(name, "none")

@@ -90,7 +90,8 @@ def observe_job(run: RunLayout, number: int) -> JobObservation:
 def ended_by_restart(job: JobLayout, now: StartAnswer) -> bool:
     """Return True if the job is lost and its host was restarted after the job began.
 
-    Another boot id alone may be that of another login node, and a Slurm job runs on another machine.
+    A different boot id alone is not sufficient: it may be that of another login node. Slurm jobs run on another machine
+    and never count.
     """
     started = now.started
     if now.state is not JobState.LOST or started is None or slurm.read_submitted(job) is not None:

@@ -52,6 +52,8 @@ class Position:
 def follow_events(call: Call, has_ended: HasEnded) -> Json:
     """Push {name, offset, fresh, data} for the complete records of every event file.
 
+
+    `fresh` is True in the first event after the file was rewritten: the file is sent again from its start.
     `wants` contains the start position of each known file; other files start at 0. Returns when the job has ended and
     all its records were pushed, or when the laptop has closed the connection.
     """
@@ -82,6 +84,7 @@ def follow_events(call: Call, has_ended: HasEnded) -> Json:
 def follow_log(call: Call, has_ended: HasEnded) -> Json:
     """Push {offset, fresh, data, tail_sha256} of the output, starting at `offset` or at its last `lines` lines.
 
+    `fresh` is True in the first event after the file was rewritten: the file is sent again from its start.
     Returns under the same conditions as `follow_events`.
     """
     folder = job_folder(run_root(call), int(call.args.get("job", 0)))
@@ -142,6 +145,7 @@ def _log_news(path: str, position: Position) -> Iterator[Json]:
 def _pieces(path: str, position: Position, read: Callable[[int, int], bytes]) -> Iterator[Json]:
     """Yield {offset, fresh, data} for each piece that `read` returns. `position` is set to the end of each piece.
 
+    `fresh` is True in the first event after the file was rewritten: the file is sent again from its start.
     The iteration ends before a record that does not fit into a frame. The laptop fetches such a record with the
     operation `events.read`.
     """

@@ -95,7 +95,10 @@ def _examine(call: ModelCall, vary_items: bool) -> Counterfactual:
 
 
 def _replica_items_gap(call: ModelCall) -> Optional[float]:
-    """Return the items gap of this process's replica, whose calls need no other process, or None without a replica."""
+    """Return `_items_gap` of the module inside DistributedDataParallel, or None for any other model.
+
+    A call of that module needs no other process.
+    """
     if type(call.root).__name__ != "DistributedDataParallel":
         return None
     replica = dataclasses.replace(call, root=call.root.module)
