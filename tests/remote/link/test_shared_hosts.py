@@ -31,7 +31,12 @@ def shared() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="hs-scratch-"))
     folder.chmod(0o1777)
     yield folder
-    shutil.rmtree(folder)
+
+    def is_gone() -> bool:
+        shutil.rmtree(folder, ignore_errors=True)
+        return not folder.exists()
+
+    until(is_gone, "the removal, although the payload may still be compiled there")
 
 
 def ran_as(user: str, *argv: str) -> subprocess.CompletedProcess[bytes]:
