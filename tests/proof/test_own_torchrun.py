@@ -173,10 +173,8 @@ def test_processes_sign_if_their_launcher_counts_no_local_processes_as_lightning
     assert ended.stdout.count("(['from 0'], 32)") == 2, ended.stdout
 
 
-@pytest.mark.parametrize(("counted", "signed"), [({}, 32), ({"GROUP_WORLD_SIZE": "2"}, 0), ({"CROSS_SIZE": "2"}, 0)])
-def test_processes_whose_launcher_counts_several_hosts_do_not_sign(
-    tmp_path: Path, counted: dict[str, str], signed: int
-) -> None:
-    script = f"import os; os.environ.update({counted})\n{LIKE_LIGHTNING}"
+@pytest.mark.parametrize("count", ["GROUP_WORLD_SIZE", "CROSS_SIZE"])
+def test_processes_whose_launcher_counts_several_hosts_do_not_sign(tmp_path: Path, count: str) -> None:
+    script = f"import os; os.environ[{count!r}] = '2'\n{LIKE_LIGHTNING}"
     ended = ran_below_hooks(tmp_path, script, "train.py")
-    assert ended.stdout.count(f"(['from 0'], {signed})") == 2, ended.stderr
+    assert ended.stdout.count("(['from 0'], 0)") == 2, ended.stderr

@@ -155,6 +155,27 @@ def test_tunnel_that_ssh_config_configures_needs_no_confirmation(tmp_path: Path,
         check(ResolvedHop("rig.example", "RIG.example."))
 
 
+@pytest.mark.parametrize("literal", ["127.0.0.1", "localhost", "::1", "127.1"])
+def test_SE_port_of_the_laptops_own_ssh_server_is_confirmed(tmp_path: Path, literal: str) -> None:
+    write(tmp_path, f"host: '{literal}'\n", "hosts/rig")
+    host = load_host("rig", tmp_path)
+    require_trust(host, None)
+    check = local_confirmation(host, None)
+    assert check is not None
+    check(ResolvedHop(literal, literal, 2222))
+    with pytest.raises(HostFileUntrusted, match=f"reaches the local machine as {literal}"):
+        check(ResolvedHop(literal, literal))
+    require_trust(host, Person(yes=True))
+    check(ResolvedHop(literal, literal))
+
+
+def test_address_of_the_laptop_that_the_user_typed_needs_no_confirmation(tmp_path: Path) -> None:
+    write(tmp_path, "host: 127.0.0.1\n", "hosts/127.0.0.1")
+    check = local_confirmation(load_host("127.0.0.1", tmp_path), None)
+    assert check is not None
+    check(ResolvedHop("127.0.0.1", "127.0.0.1"))
+
+
 @pytest.mark.parametrize(
     ("name", "local"),
     [
