@@ -31,7 +31,6 @@ LOADED = ("python", "container", "workdir")
 """The settings that decide which code an agent runs."""
 OWNERS = "has a workdir below folders of other users"
 """The reason of a confirmation that `pipeline hosts check` requests after it has seen the folders."""
-SSH_PORT = 22
 REACHES = ("port", "user", "identity_file", "known_hosts", "host_key", "proxy_jump")
 
 
@@ -63,10 +62,10 @@ def local_confirmation(
     """Return the check for a host whose SSH connection turns out to lead to this machine.
 
     DNS may resolve any name in a project's host file to an address of this machine. The check gets the first hop, and
-    raises HostFileUntrusted unless the user confirms the file. A name is accepted if ~/.ssh/config lists or replaces it.
-    A name of this machine, such as 127.0.0.1, is also accepted if the user typed it, or with a port other than 22, which
-    is usually a tunnel. The host file of a recorded run counts too, unless the record is of an older version: then
-    nobody is asked. Without a host file, None is returned.
+    raises HostFileUntrusted unless the user confirms the file. A name is accepted if ~/.ssh/config lists or replaces
+    it. A name of this machine, such as 127.0.0.1, is also accepted if the user typed it, or if the port is not 22: that
+    is usually a tunnel. The host file of a recorded run counts too; nobody is asked if the record is of an
+    older version. Without a host file, None is returned.
     """
     environment = os.environ if environment is None else environment
     if not (line := line_of(host, environment)):
@@ -79,7 +78,7 @@ def local_confirmation(
         if name not in given or canonical(hop.host) != canonical(name) or name in list_aliases(environment):
             return
         unknown = not is_this_machine(name) and not listed_addresses(canonical(name))
-        if unknown or (hop.port == SSH_PORT and name != host.name):
+        if unknown or (hop.port == 22 and name != host.name):
             reasons = [f"reaches the local machine as {name}", *_container_uses(host)]
             _confirm(host, reasons, asked, environment)
 
