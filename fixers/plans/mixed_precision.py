@@ -1,4 +1,5 @@
-"""Find out whether anything selects mixed precision in float16 for a program, and which changes it needs only then."""
+"""Find out whether anything selects mixed precision in float16 for a program, and which changes are useless if nothing
+does."""
 
 from __future__ import annotations
 
@@ -61,7 +62,10 @@ HALF_WEIGHTS = re.compile(rb"(?:^|[^\w])(?:torch_)?dtype[ \t]*=[ \t]*[\"']?(?:to
 
 @dataclass(frozen=True)
 class Left:
-    """Files with needless `casts`, and files in which only the attention may change (`agreeing`), with the reasons."""
+    """What stays unchanged, with the reasons.
+
+    Files that would only get needless `casts` stay as they are. In the files `agreeing`, only the attention changes.
+    """
 
     casts: frozenset[str]
     agreeing: frozenset[str]
@@ -114,7 +118,10 @@ class MixedPrecision:
         return found[0] if only_documents and all(found) else ""
 
     def of_probes(self, held_back: Iterable[str], doubts: Mapping[str, Doubt]) -> frozenset[str]:
-        """Return the scripts that test for bfloat16 beside `fp16=True`: on this card, the test must select float16."""
+        """Return the scripts that set `fp16=True` and also test for bfloat16.
+
+        On this card, the test must select float16.
+        """
         runs = {each.entry for each in self.owners.programs} - {
             entry for entry, each in doubts.items() if each.of_flash
         }
@@ -144,7 +151,7 @@ class MixedPrecision:
     def selects_float16(self, program: Program) -> bool:
         """Return True if code, a command, a document or a config of the program selects float16 with a scaled loss.
 
-        A document that selects bfloat16 counts too: on this card, the user selects float16 instead.
+        A document that selects bfloat16 counts as well, because on this card, its reader has to pass float16 instead.
         """
         started = self.starting(program)
         if any(each.bf16 and is_document(each.path) for each in self.launches.get(program.entry, ())):

@@ -73,7 +73,7 @@ VERBS: dict[str, Verb] = {
         "show what `run` would change, as a diff",
         "Show what `run` would send, delete and rewrite, as a diff.",
         [
-            options.host("plan for this host (or name a GPU with --card)"),
+            options.host("plan for this host; or use --card"),
             options.config(CONFIG),
             options.card("plan for this GPU, such as titan-rtx or 7.5, without connecting to a host"),
             options.overrides(),
@@ -82,7 +82,8 @@ VERBS: dict[str, Verb] = {
     ),
     "fix": Verb(
         "run only the fixers, in a local folder or on a host",
-        "Run the fixers, which correct known faults with the smallest possible edits. A second run changes nothing.",
+        "Run the fixers, which correct known faults with the smallest possible edits. A second run changes nothing. "
+        "PATH is a local folder; default: the current folder.",
         [
             click.Argument(["path"], required=False, metavar="[PATH]", type=click.Path(path_type=Path)),
             options.host("fix the project on this host instead of a local folder"),
@@ -121,7 +122,8 @@ VERBS: dict[str, Verb] = {
     ),
     "tail": Verb(
         "print live scalars from the host's TensorBoard files",
-        "Until the job ends, print a row of scalars per step. If the host is unreachable, print the pulled scalars.",
+        "Until the job ends, print a row of scalars per step. If the host is unreachable, print the scalars of the "
+        "local copy.",
         [
             options.run(),
             options.several("--tag", "only", metavar="TEXT", help="only tags that contain TEXT; repeatable"),
@@ -142,7 +144,7 @@ VERBS: dict[str, Verb] = {
                 default=6006,
                 show_default=True,
                 metavar="PORT",
-                help="port on this machine; 0 selects a free one",
+                help="port on this machine; 0: any free port",
             ),
         ],
         group=WATCH,
@@ -182,7 +184,8 @@ VERBS: dict[str, Verb] = {
     ),
     "diagnose": Verb(
         "explain the error in a log: cause, fix, and popular but wrong advice",
-        "Explain the errors in a log, earliest first. Exit code: 0 without errors, 22 if the disk was full, else 40.",
+        "Explain the errors in a log, earliest first. The log is a file, the output of a run, or standard input (-); "
+        "default: the newest output of this project. Exit code: 0 without errors, 22 if the disk was full, else 40.",
         [
             click.Argument(
                 ["what"], required=False, default="", metavar="[FILE|RUN|-]", shell_complete=options.completes("runs")
@@ -212,9 +215,9 @@ VERBS: dict[str, Verb] = {
     ),
     "report": Verb(
         "write a self-contained HTML report: stages, fixes, proofs, curves",
-        "Write an HTML report of a run: stages, fixes, proofs, curves, cures. For a run in progress, state "
-        "and curves are downloaded first. With several runs, write a page that compares them: overlaid curves, and "
-        "the settings, files and results that differ.",
+        "Write an HTML report of a run: stages, fixes, proofs, curves, and repairs after failures. For a run in "
+        "progress, state and curves are downloaded first. With several runs, write a page that compares them: overlaid "
+        "curves, and the settings, files and results that differ.",
         [options.runs(), options.flag("--open", "open_page", help="open the page in a browser")],
         group=RESULTS,
     ),
@@ -250,7 +253,7 @@ VERBS: dict[str, Verb] = {
     "push": Verb(
         "upload a run's adapter to the model hub, with a model card",
         "Upload a run's adapter to the model hub, with a model card: base model, data, precision, scores. Without "
-        "--repo, write the card locally and print the Python code that loads the adapter.",
+        "--repo, write the model card locally, and print the Python code that loads the adapter.",
         [
             options.run(),
             options.text(
@@ -269,7 +272,7 @@ VERBS: dict[str, Verb] = {
             options.text(
                 "--gpu",
                 metavar="GPU",
-                help="GPU name as SkyPilot or dstack spells it, or `none`; default: any GPU with 24 GB",
+                help="name of the GPU as SkyPilot or dstack spells it, or `none`; default: any GPU with 24 GB",
             ),
             options.text(
                 "--volume", metavar="NAME", help="persistent volume of SkyPilot or dstack for checkpoints and results"

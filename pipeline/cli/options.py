@@ -95,8 +95,8 @@ def as_json(printed: str) -> click.Option:
 def yes() -> click.Option:
     """`--yes`."""
     message = (
-        "allow more than 16 runs in one command; prompt only for passwords. If anything else needs a confirmation (a "
-        "new host key, a host file, data, a secret), the command ends"
+        "never ask for a confirmation: more than 16 runs in one command are allowed, but an unconfirmed host key, host "
+        "file, data folder or secret ends the command; passwords are still prompted for"
     )
     return flag("-y", "--yes", help=message)
 

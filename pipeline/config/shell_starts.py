@@ -25,7 +25,7 @@ LONGEST_LINE = 4000
 def files_started(path: str, data: bytes) -> frozenset[str]:
     """Return the Python files that the commands of a shell script start, relative to the project.
 
-    A module after `-m` is the path of its file. If a variable gets several values, each of them counts.
+    A module after `-m` is returned as the path of its file. If a variable gets several values, each of them counts.
     """
     text = CONTINUED.sub(b" ", data[:LONGEST_TEXT])
     values: dict[bytes, list[bytes]] = {}
@@ -43,7 +43,7 @@ def _commands(text: bytes) -> bytes:
 
 
 def _with_values(text: bytes, values: Mapping[bytes, Sequence[bytes]], number: int) -> bytes:
-    """Return the text with the value of this number, or the last one, in the place of each variable."""
+    """Return the text with each variable replaced by its value with the index `number`, or by its last value."""
 
     def value_of(found: re.Match[bytes]) -> bytes:
         given = values.get(found[1] or found[2]) or ([found[3]] if found[3] else [found[0]])

@@ -33,17 +33,19 @@ atomic change. `run` never changes the laptop's own files. Setup fixers change t
 
 **Valid while** the config and all inputs of the stages above are unchanged.
 
-The stage checks the code and the config, trains a small model on the card, and runs the unmodified training command
-under hooks for two applied optimizer steps on the real model and data. The command runs in a scratch folder, which is
-then deleted. A check that could not be run is reported as "not checked". See docs/verify.md.
+The stage checks the code and the config, and trains a small model on the card. Then it runs the real training command
+under hooks, with the edits of the fixers, on the real model and data, until two optimizer steps are applied. The
+command runs in a scratch folder, which is then deleted. A check that could not be run is reported as "not checked".
+See docs/verify.md.
 """,
     "train": """Runs the training as a job on the host.
 
-**Valid while** the data and all inputs of the stages above are unchanged, and the newest trainer checkpoint verifies.
+**Valid while** the data and all inputs of the stages above are unchanged, and the newest trainer checkpoint passes
+verification.
 
 The job is started once and continues without a connection. Run the command again to reattach to the job. If the job
-has ended early, the same command resumes from the newest trainer checkpoint whose SHA-256 manifest verifies. At most
-two cures for known failures are applied. See docs/jobs.md and docs/healing.md.
+has ended early, the same command resumes from the newest trainer checkpoint whose files match their SHA-256 digests.
+After a known failure, `run` repairs the cause by itself, at most twice (cures). See docs/jobs.md and docs/healing.md.
 """,
     "logs": """Downloads the TensorBoard files, the output and the adapter.
 

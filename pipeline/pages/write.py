@@ -14,11 +14,12 @@ from pipeline.pages.schemas import write_schemas
 from pipeline.pages.stages import STAGES
 
 ON_NAMES = """\
-Run `pipeline --install-completion` once to complete commands, hosts (including aliases of ~/.ssh/config), configs,
-runs, stages, cards and the names of `explain` in your shell.
+Run `pipeline --install-completion` once. Your shell then completes commands, hosts (including aliases of
+~/.ssh/config), configs, runs, stages, cards, and the names that `explain` accepts.
 
 RUN is the name of a run, the beginning of its name, or a config, which selects its newest run. Without RUN, a command
-uses the run that was started or resumed last. To select a job of `evaluate` or `merge`, type its name.
+uses the run that was started or resumed last. `evaluate` and `merge` create runs of their own. To select such a run,
+type its name, which `pipeline list` shows: a config, or a command without RUN, selects only training runs.
 """
 
 

@@ -1,4 +1,7 @@
-"""Print to the terminal: text on stdout (on stderr with --json), progress on stderr, the JSON object on stdout."""
+"""Print the line of each stage, tables and outcomes on stdout (on stderr with --json), and progress on stderr.
+
+With --json, stdout gets only the JSON object.
+"""
 
 from __future__ import annotations
 

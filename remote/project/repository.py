@@ -58,7 +58,7 @@ class Repository:
 
     @property
     def is_readable(self) -> bool:
-        """False if git fails, or exceeds the deadline, as for a FIFO that is, or is included by, the configuration."""
+        """False if git fails, or exceeds the deadline, for example because its configuration is or includes a FIFO."""
         return self._own_settings is not None
 
     @property
@@ -120,7 +120,7 @@ def foreign_owner(folder: Path) -> int | None:
 
 
 def _foreign_owner(folder: Path) -> int | None:
-    """Do as `foreign_owner`, but raise OSError if `.git` is missing or unreadable, because it may reappear later."""
+    """Like `foreign_owner`, but raise OSError if `.git` is missing or unreadable, because it may reappear later."""
     dot_git = folder / ".git"
     sudo = os.environ.get("SUDO_UID", "") if os.geteuid() == 0 else ""
     accepted = {str(os.geteuid()), "0", sudo}
@@ -129,7 +129,7 @@ def _foreign_owner(folder: Path) -> int | None:
 
 
 def _owners(dot_git: Path) -> Iterator[int]:
-    """Yield the owners of `.git` itself, of its target if it is a link, and of the folder that it names if a file."""
+    """Yield the owners of `.git`, of its target if `.git` is a link, and of the folder named in `.git` if it is a file."""
     yield dot_git.lstat().st_uid
     yield dot_git.stat().st_uid
     if is_file(dot_git) and (target := _pointer(dot_git, "gitdir:")):

@@ -224,7 +224,7 @@ class RunSurvey:
 class StartAnswer:
     """The current state of one job. `fresh` is True if this request started it.
 
-    `first_step` and `last_step` are the steps at which a listed job began and ended, or None if they are unknown.
+    In a list of jobs, `first_step` and `last_step` are the steps at which the job began and ended, or None if unknown.
     """
 
     run: RunId

@@ -1,6 +1,6 @@
 """Atomic file creation: a file is written under a temporary name in the target's folder, then renamed.
 
-The temporary name contains the process that writes the file, so that files of killed processes can be removed.
+The temporary name identifies the process that writes the file, so that files of killed processes can be removed.
 """
 
 from __future__ import annotations

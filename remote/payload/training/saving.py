@@ -97,7 +97,7 @@ def resume_point(paths: TrainingPaths, args: Any) -> str:
 
 
 def warn_of_other_steps(folder: str, steps_per_epoch: int) -> None:
-    """Log a warning if the optimizer steps before the checkpoint had another number of samples than this job's steps.
+    """Log a warning if this job's optimizer steps have a different number of samples from those before the checkpoint.
 
     Trainer finds its position in an epoch by counting steps.
     """

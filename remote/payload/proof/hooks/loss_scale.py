@@ -1,4 +1,7 @@
-"""The patches of the methods of loss scalers: scale, unscale, step and update."""
+"""Read the loss scale: patches of the methods of loss scalers (scale, unscale, step, update) record it for each step.
+
+During a job, `monitor.py` judges the recorded values; for a proof, `remote/payload/proof/checks_mixed_precision.py` does.
+"""
 
 from __future__ import annotations
 

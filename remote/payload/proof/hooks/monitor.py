@@ -1,4 +1,7 @@
-"""The rules of the live watch, which judge each optimizer step together with the steps before it. Pure."""
+"""The rules of the live watch: judge the loss, gradients, loss scale and memory of each optimizer step. Pure.
+
+A step is judged together with the steps before it.
+"""
 
 from __future__ import annotations
 
