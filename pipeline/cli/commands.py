@@ -82,8 +82,7 @@ VERBS: dict[str, Verb] = {
     ),
     "fix": Verb(
         "run only the fixers, in a local folder or on a host",
-        "Run the fixers, which correct known faults with the smallest possible edits. A second run changes nothing. "
-        "PATH is a local folder; default: the current folder.",
+        "Correct known faults with the smallest possible edits. PATH is a local folder; default: the current folder.",
         [
             click.Argument(["path"], required=False, metavar="[PATH]", type=click.Path(path_type=Path)),
             options.host("fix the project on this host instead of a local folder"),
@@ -256,9 +255,7 @@ VERBS: dict[str, Verb] = {
         "--repo, write the model card locally, and print the Python code that loads the adapter.",
         [
             options.run(),
-            options.text(
-                "--repo", metavar="OWNER/NAME", help="the repository on the hub; created if it does not exist"
-            ),
+            options.text("--repo", metavar="OWNER/NAME", help="repository on the hub; created if it does not exist"),
             options.flag("--private", help="create the repository as private"),
         ],
     ),

@@ -1,7 +1,4 @@
-"""Print the line of each stage, tables and outcomes on stdout (on stderr with --json), and progress on stderr.
-
-With --json, stdout gets only the JSON object.
-"""
+"""Print stages, tables and outcomes on stdout, and progress on stderr; with --json, only the JSON object on stdout."""
 
 from __future__ import annotations
 

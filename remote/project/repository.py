@@ -129,7 +129,7 @@ def _foreign_owner(folder: Path) -> int | None:
 
 
 def _owners(dot_git: Path) -> Iterator[int]:
-    """Yield the owners of `.git`, of its target if `.git` is a link, and of the folder named in `.git` if it is a file."""
+    """Yield the owners of `.git`, of its target if `.git` is a link, and of the folder that a `.git` file names."""
     yield dot_git.lstat().st_uid
     yield dot_git.stat().st_uid
     if is_file(dot_git) and (target := _pointer(dot_git, "gitdir:")):

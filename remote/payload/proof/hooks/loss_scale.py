@@ -1,6 +1,6 @@
 """Read the loss scale: patches of the methods of loss scalers (scale, unscale, step, update) record it for each step.
 
-During a job, `monitor.py` judges the recorded values; for a proof, `remote/payload/proof/checks_mixed_precision.py` does.
+The recorded values are judged by `monitor.py` during a job, and by `proof/checks_mixed_precision.py` for a proof.
 """
 
 from __future__ import annotations
