@@ -29,7 +29,7 @@ What it does
       class.
     * A switch that selects float16 when it is off (`bfloat16 if args.bf16 else float16`), and the other branch of a
       Trainer switch that selects float16 (`float16 if training_args.fp16 else bfloat16`).
-    * The name of an option that is on by default, if no command or document of the project passes the option.
+    * The name of an option that is on by default, if no command or documentation file passes the option.
     * `autocast(enabled=config.bf16_run, dtype=torch.bfloat16)`, if settings of the project turn the switch off and
       nothing turns it on.
     * Code that runs only with `pure_bf16`, key-value caches, and rotary tables whose results are cast to the model's

@@ -4,9 +4,13 @@ What it does
     In files that train with Trainer, `prepare` of Accelerate or a process group, sets `device_map="auto"` (and the
     balanced variants) of `from_pretrained` to None, so that the trainer places the whole model on the card of its
     process. A model that is quantised, or trained in a custom loop by several processes, is placed on `LOCAL_RANK`
-    instead. A file is changed only if it creates or joins several processes, if it belongs to a script that a command
-    or document of the project starts with a launcher (torchrun, `accelerate launch`, `deepspeed`, `mpirun`, `srun`), or
-    if it belongs to the script of the config, which halfstep may start on several cards.
+    instead. A file is changed only in one of these cases:
+
+    * It creates or joins several processes.
+    * It belongs to a script that a command or documentation file of the project starts with a launcher (torchrun,
+      `accelerate launch`, `deepspeed`, `mpirun`, `srun`).
+    * It belongs to the script in the `command:` of the halfstep config, because halfstep may start this script on
+      several cards.
 
     Not changed: files that do not train, scripts that only plain `python` starts, files that select one card
     themselves, and a model that no trainer, optimizer or `prepare` receives, such as a teacher.

@@ -3,11 +3,15 @@
 What it does
     Uses `LOCAL_RANK` instead of `RANK` (from the environment or `get_rank()`) where the rank selects a device: in
     `set_device`, `torch.device`, `.to`, `.cuda`, `device_ids`, `output_device`, `device_map` or `f"cuda:{rank}"`. Other
-    uses of the same variable are not changed. A file is changed only if it belongs to a script that a command of the
-    project starts on several machines (`--nnodes 2`, `--nnodes $NNODES` without a default of 1, `srun`), or to the
-    script of the config, which halfstep may start on several hosts. For other files, there is a warning. If commands of
-    the project start processes on one machine and none on several, there is no warning, and `pipeline fix -v` lists the
-    files instead.
+    uses of the same variable are not changed. A file is changed only in one of these cases:
+
+    * It belongs to a script that a command of the project starts on several machines (`--nnodes 2`, `--nnodes $NNODES`
+      without a default of 1, `srun`).
+    * It belongs to the script in the `command:` of the halfstep config, because halfstep may start this script on
+      several hosts.
+
+    For other files, there is a warning. If commands of the project start processes on one machine and none on several,
+    there is no warning, and `pipeline fix -v` lists the files instead.
 
 Why
     RANK counts over all machines. On the second machine it selects cards that do not exist: `invalid device ordinal`.

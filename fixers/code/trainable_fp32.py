@@ -19,15 +19,19 @@ What it does
     precision only in version 0.26, or with `model_init_kwargs`. Versions are those of the host, or else those that the
     requirements or the notebook pin; an unknown version is assumed to be the newest.
 
-    Not changed: float32 models that are never cast, models that are loaded without a dtype in a file that only runs
-    with transformers 4, models that are cast only to bfloat16 or only for an evaluation after the training, models of
-    unsloth, models that the file casts to float32 between the creation of the optimizer and the training, models that
-    a project's trainer gets together with an optimizer, models that are only saved or tested, and models in files that
-    get no other change, unless a setting of the program selects float16. DeepSpeed keeps float32 copies, so a model is
-    not changed if the file imports DeepSpeed's `initialize`, if the project's own code passes the model and its
-    optimizer only to DeepSpeed's engine, or if every command, document and config that starts the script uses
-    DeepSpeed. If only some do, the loop skips parameters that ZeRO 3 has partitioned. There is a warning if Accelerate
-    prepares the model, and the file calls its `encode` or `decode` outside autocast, where float32 weights would fail.
+    Not changed:
+
+    * Float32 models that are never cast, or cast only to bfloat16, or only for an evaluation after the training.
+    * Models that are loaded without a dtype in a file that only runs with transformers 4.
+    * Models of unsloth; models that are only saved or tested; models that a project's trainer gets with an optimizer.
+    * Models that the file casts to float32 between the creation of the optimizer and the training.
+    * Models in files that get no other change, unless a setting of the program selects float16.
+    * Models of DeepSpeed, which keeps float32 copies: the file imports DeepSpeed's `initialize`, the project's own code
+      passes the model and its optimizer only to DeepSpeed's engine, or every command, documentation file and config
+      that starts the script uses DeepSpeed.
+
+    If only some commands that start the script use DeepSpeed, the loop skips parameters that ZeRO 3 has partitioned.
+    A warning is reported if Accelerate prepares a model whose `encode` or `decode` is called outside autocast.
 
 Why
     A GradScaler refuses to unscale float16 gradients: `Attempting to unscale FP16 gradients.` Replacing bfloat16 with

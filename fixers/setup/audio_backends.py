@@ -4,6 +4,7 @@ What it does
     Reads the imports of soundfile, librosa, torchaudio, torchcodec and `datasets.Audio` in the files that the command
     reaches. Reports the packages that the host's interpreter lacks, a torchcodec or torchaudio release that does not
     match torch, and missing FFmpeg libraries.
+
     Missing packages are installed into a venv that halfstep created. For any other interpreter, the finding shows the
     command. Packages that the environment fixer will install are not reported.
 
