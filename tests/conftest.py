@@ -37,6 +37,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 ALLOWED_SKIPS = Path(__file__).parent / "allowed_skips.txt"
+HAS_PASSED = pytest.StashKey[bool]()
 
 
 def add_real_python(path: str) -> str:
@@ -71,13 +72,34 @@ def new_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
 
 
 @pytest.fixture
-def tmp_path(request: pytest.FixtureRequest, new_folder: Callable[[str], Path]) -> Path:
+def tmp_path(request: pytest.FixtureRequest, new_folder: Callable[[str], Path]) -> Iterator[Path]:
     """A new folder for this test, named after it."""
-    return new_folder(re.sub(r"\W", "_", request.node.name)[:30])
+    folder = new_folder(re.sub(r"\W", "_", request.node.name)[:30])
+    yield folder
+    remove_if_passed(request, folder)
+
+
+def remove_if_passed(request: pytest.FixtureRequest, folder: Path) -> None:
+    """Remove the folder of a test that has passed, before the disk has to write it: all tests create 7 GB.
+
+    A folder in which something is still mounted is kept, with what is mounted there.
+    """
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+        return
+    mounts = Path("/proc/mounts")
+    is_mounted = mounts.exists() and f" {folder}" in mounts.read_text("utf-8", "surrogateescape")
+    if request.node.stash.get(HAS_PASSED, False) and not is_mounted:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
-def _own_home(shared_cache: Path, new_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_home(
+    request: pytest.FixtureRequest,
+    shared_cache: Path,
+    new_folder: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[None]:
     """Keep tests away from the real home folder and the real ssh agent."""
     home = new_folder("home")
     monkeypatch.setenv("HOME", str(home))
@@ -85,6 +107,8 @@ def _own_home(shared_cache: Path, new_folder: Callable[[str], Path], monkeypatch
     monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
     for name in ("SSH_AUTH_SOCK", "HALFSTEP_SSH_CONFIG"):
         monkeypatch.delenv(name, raising=False)
+    yield
+    remove_if_passed(request, home)
 
 
 @pytest.fixture(autouse=True)
@@ -188,8 +212,10 @@ def skip_reasons(section: str) -> tuple[str, ...]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With CI=true, fail a test that is skipped for a reason that is not permitted."""
+    """With CI=true, fail a test that is skipped for a reason that is not permitted. Note whether the test passed."""
     report = yield
+    if report.when == "call":
+        item.stash[HAS_PASSED] = report.passed
     return report if hasattr(report, "wasxfail") else refuse_skip(report)
 
 
