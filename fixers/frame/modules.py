@@ -51,7 +51,7 @@ PARSES = LinePattern(
 )
 MAIN_BLOCK = re.compile(rb"^if[ \t]+__name__[ \t]*==[^\n]*\n(?:(?:[ \t\r][^\n]*)?\n)*", re.MULTILINE)
 OF_TRAINING = re.compile(r"train|tune")
-"""Matches the names of scripts whose main block is a training rather than an example."""
+"""Matches the names of scripts whose main block trains, and is more than an example."""
 HALF = LinePattern(re.compile(rb"fp16|float16|\.half\b|16-mixed"), (b"fp16", b"float16", b".half", b"16-mixed"))
 
 
@@ -63,7 +63,7 @@ class Module:
     suggests a script that uses a trained model. `dynamic`: it imports modules whose names are computed. `parses`: it
     parses Trainer arguments. `half`: it names float16. `scales`: it scales a loss, or uses a library with loss scaling.
     `float16_error_line`: the number of the first line that raises an error for float16, or 0. `foreign`: it is code for
-    another framework or device. `main_trains`: only its main block trains, and its name is not that of a training.
+    another framework or device. `main_trains`: only its main block trains, and its name does not suggest training.
     """
 
     path: str

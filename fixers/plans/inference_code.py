@@ -213,7 +213,7 @@ class _Search:
 def _fits(
     function: _Function, source: PythonSource, own: OwnClasses, by_set: Collection[str], called: Collection[str]
 ) -> bool:
-    """Return True if no library calls the function in a training.
+    """Return True if no library calls the function during training.
 
     `by_set`: the names that functions of inference use. `called`: the names that inference scripts use.
     """

@@ -39,9 +39,9 @@ def find_programs(
     `started`: scripts that a config starts; each of them counts as a program that trains. `launched`: scripts that
     commands and documents start.
 
-    If only the main block of a module trains, and a training imports the module, the main block is an example that no
-    training runs, unless it is launched. A module that trains, but that no program imports, also counts as a program:
-    the project does not contain the script that starts it.
+    If only the main block of a module trains, and a training program imports the module, the main block is an example
+    that no program runs, unless a command starts it. A module that trains, but that no program imports, also counts as
+    a program: the project does not contain the script that starts it.
     """
     by_path = {module.path: module for module in modules}
     graph = _ImportGraph(by_path)

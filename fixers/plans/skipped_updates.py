@@ -41,7 +41,7 @@ def _line_of_skip(text: bytes) -> int:
 
 
 def _blocks(tree: ast.AST) -> Iterator[list[ast.stmt]]:
-    """Yield each block of statements, but none that runs only without a loss scaler: beside one that calls a scaler."""
+    """Yield each block of statements, except a branch without a loss scaler if the other branch calls a scaler."""
     pending = [tree]
     while pending:
         node = pending.pop()

@@ -164,7 +164,7 @@ def _assigned_weights(program: Program, own: Sequence[FileChange], owners: Owner
 
 
 def _without_autocast(own: Iterable[FileChange]) -> str:
-    """Return the option that a change sets to float16 beside a setting that turns mixed precision off, or ""."""
+    """Return the option that a change sets to float16 in a file that turns mixed precision off, or ""."""
     named = (name for change in own if OFF.search(change.after) for name in _selected(change))
     return min((name.decode() for name in named if OF_WEIGHTS.fullmatch(name)), default="")
 

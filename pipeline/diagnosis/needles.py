@@ -10,7 +10,7 @@ MAY_BE_ABSENT = ("?", "*", "{0", "{,")
 
 
 def needles_of(regex: str) -> tuple[str, ...]:
-    """Return words of which every match contains at least one, or () if no such words can be determined.
+    """Return words such that every match contains at least one of them, or () if no such words can be determined.
 
     Unsupported syntax is skipped.
     """

@@ -83,7 +83,7 @@ def _finding(use: PathUse, project: LeftOut) -> Finding:
 
 
 def _excluded_part(path: str, project: LeftOut) -> str:
-    """Return the topmost folder on the path of which nothing is sent. A rule for a path below it has no effect."""
+    """Return the topmost folder on the path from which no file is sent. A rule for a path below it has no effect."""
     parts = path.split("/")
     for end in range(1, len(parts)):
         if not project.sent("/".join(parts[:end])):

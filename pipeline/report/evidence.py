@@ -18,8 +18,8 @@ PROOFS_KEPT = 8
 class Evidence:
     """The parts of a report that cannot be computed again later.
 
-    `proofs` has the proof of each training by the digest of the training's inputs, the newest last: runs of a config
-    that differ in `--set` have different proofs.
+    `proofs` has the proof of each run by the digest of the run's inputs, the newest last: runs of a config that differ
+    in `--set` have different proofs.
     """
 
     proofs: dict[str, ProofReport] = field(default_factory=dict)

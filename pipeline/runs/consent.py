@@ -48,7 +48,7 @@ def require_project_consent(
 ) -> None:
     """Ask the user to confirm a `project:` outside of the config's own project.
 
-    Otherwise a cloned project could upload the folders beside it unnoticed. A confirmation is valid for one machine.
+    Otherwise a cloned project could upload the folders next to it unnoticed. A confirmation is valid for one machine.
     """
     own, root = own_project(loaded), loaded.root
     if typed or root.is_relative_to(own):
@@ -110,9 +110,9 @@ def require_secret_consent(
 def require_group_consent(hosts: Sequence[LoadedHost], prompter: Prompter | None) -> None:
     """Ask the user to confirm that this machine trains together with other hosts. Raises HostFileUntrusted.
 
-    torchrun unpickles what the hosts of a training exchange, so each of them can run code on the others. A confirmation
-    is valid for the same machines. Beside `local`, every other host counts as another machine, also at an address of
-    this machine, because it may be a tunnel.
+    torchrun unpickles what the hosts exchange, so each of them can run code on the others. A confirmation is valid for
+    the same machines. If `local` is among the hosts, every other host counts as another machine, also at an address of
+    this machine, because the address may be a tunnel.
     """
     with_local = any(host.config.host == LOCAL for host in hosts)
     others = [

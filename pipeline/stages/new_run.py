@@ -39,7 +39,7 @@ def announce_missing_run(context: Context) -> None:
 
 
 def warn_of_other_runs(context: Context) -> None:
-    """Report the project's runs that train on the host now, before another one is proved or started beside them.
+    """Report the project's runs that train on the host now, before another one is proved or started at the same time.
 
     A run that only uses other cards is left out. Slurm, and a command with several runs, queue their jobs.
     """

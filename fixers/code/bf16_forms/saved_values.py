@@ -1,4 +1,4 @@
-"""Find values that are only saved: their dtype is that of a file, not that of a training."""
+"""Find values that are only saved: their dtype is that of a file, and does not affect training."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Python:
     """One process. `why` explains missing hooks: a flag, PATH_REPLACED, CUSTOMIZE_HIDDEN, or "" if unknown.
 
     `fault` is the traceback if the hooks could not be installed. `several` is True if a launcher started the process as
-    one of several processes of a training.
+    one of several training processes.
     """
 
     pid: int
@@ -107,7 +107,7 @@ def read_arguments(pid: int) -> List[str]:
 
 
 def is_one_of_several(environment: Sequence[bytes]) -> bool:
-    """Return True if this is the environment of one of several processes of a training."""
+    """Return True if this is the environment of one of several training processes."""
     counts = [value[len(WORLD) :] for value in environment if value.startswith(WORLD)]
     return bool(counts) and counts[0].isdigit() and counts[0] not in (b"0", b"1")
 

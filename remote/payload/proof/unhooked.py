@@ -1,7 +1,7 @@
 """Python processes without the hooks: why the hooks are missing, and which of them exchange unsigned objects.
 
-The hooks sign what the processes of a training send each other. Without them, another user of the host could connect to
-the ports of the training and run code in it.
+The hooks sign what the training processes send each other. Without the hooks, another user of the host could connect to
+the ports of these processes and run code in them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def shown(python: Python) -> str:
 
 
 def judge_unsigned(pythons: Iterable[Python]) -> Optional[Reason]:
-    """Return the reason to end a training in which one of several processes runs without the hooks, or None."""
+    """Return the reason to end the training if one of several processes runs without the hooks, or None."""
     python = next((one for one in pythons if one.is_unsigned), None)
     if python is None:
         return None

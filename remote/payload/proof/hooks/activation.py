@@ -43,7 +43,7 @@ class Hooks:
     def start(self) -> None:
         """Install the hooks. On failure, write a note with the reason, or raise if the run needs the runtime plan.
 
-        Raises every error of the protection against other users of the host: a training must not begin without it.
+        Raises every error of the protection against other users of the host: training must not begin without it.
         """
         folder = os.environ.get(PROOF, "")
         bind_stores()

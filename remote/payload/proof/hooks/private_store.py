@@ -14,7 +14,7 @@ from .patching import replace
 STORE = "HALFSTEP_STORE"
 """The environment variable with the beginning of the paths of a job's store files."""
 HOST_COUNTS = ("GROUP_WORLD_SIZE", "CROSS_SIZE")
-"""The variables in which torchrun and DeepSpeed's launcher count the hosts of a training."""
+"""The variables in which torchrun and DeepSpeed's launcher count the hosts that train together."""
 _OPENED: Dict[str, Any] = {}
 
 
