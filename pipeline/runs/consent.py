@@ -70,20 +70,22 @@ def require_data_consent(
 ) -> tuple[Path, ...] | None:
     """Ask the user to confirm every folder outside of the project from which data is uploaded. Raises DataUntrusted.
 
-    Otherwise a cloned project could upload the user's files unnoticed. A confirmation is valid for one machine. Return
-    the folders from which `scan_data` may read, or None for data that needs no confirmation.
+    Otherwise a cloned project could upload the user's files unnoticed. A confirmation is valid for one machine. No
+    folder is read before it is confirmed. Return the folders from which `scan_data` may read, or None for data that
+    needs no confirmation.
     """
     folder, path = data_folder(loaded), loaded.config.data.path
     if typed or path is None or folder is None:
         return None
     named, setting = f"data.path {path} of {loaded.path}", f"data.path={expanded(path)}"
-    places = outside_of(folder, loaded.root)
-    for place in places:
+    places = [loaded.root]
+    for place in outside_of(folder, loaded.root):
         message = f"{named} takes data from {_describe_path(place)}, outside of the project"
         _require(
             Transfer(message, setting, "trusted_data", ("data", str(loaded.root), str(place))), prompter, command, host
         )
-    return (loaded.root, *places)
+        places.append(place)
+    return tuple(places)
 
 
 def require_secret_consent(

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from io import FileIO
 from pathlib import Path
@@ -35,6 +35,11 @@ OUT = frozenset({".git", ".halfstep", "__pycache__", ".DS_Store"})
 SHELL = frozenset("$`'\"\\;&|<>")
 """Characters with which a name in an unquoted or wrongly quoted shell command could run another command."""
 
+MAX_LEVELS = 64
+"""The maximum number of folders above the target of a link, and of folders in one another in the data.
+
+Resolving links takes time that grows with the depth of their targets, and no data is as deep.
+"""
 ANNEX = ["annex", "objects"]
 
 
@@ -102,22 +107,50 @@ def scan_data(root: Path, memory: Path | None = None, *, confirmed: Sequence[Pat
     return DataScan(root, files, hashlib.sha256(text).hexdigest(), Report(tuple(findings)), judged)
 
 
-def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
-    """Return the real folders outside `project` from which data at `root` would be read:
+def outside_of(root: Path, project: Path) -> Iterator[Path]:
+    """Yield the real folders outside `project` from which data at `root` would be read:
 
     `root` itself, the folders that `scan_data` enters, and the folders of linked files, since every link is followed. A
-    folder is left out if a folder above it is in the result.
+    folder is yielded before it is entered, so that nothing in it is read if the caller stops. A folder in a folder that
+    was yielded before is left out. Raises SyncRefused for a link to a place that is too deep.
     """
-    real = resolved(root)
-    outside = {} if real.is_relative_to(project) else {real: None}
-    known = {project, *outside}
-    for folder, names in _walk(root):
-        links = (path for name in names if (path := Path(folder, name)).is_symlink())
-        for place in (resolved(folder), *(resolved(path).parent for path in links)):
-            if known.isdisjoint((place, *place.parents)):
-                known.add(place)
-                outside[place] = None
-    return tuple(place for place in outside if known.isdisjoint(place.parents))
+    known = {str(project)}
+    for place in _places(root):
+        if not _is_in(place, known):
+            known.add(place)
+            yield Path(place)
+
+
+def _places(root: Path) -> Iterator[str]:
+    """Yield the real path of `root`, and for each link in the data the real folder with the linked data.
+
+    Links that lead nowhere are left out.
+    """
+    yield str(resolved(root))
+    for folder, folders, names in _walk(root):
+        for name in (*folders, *names):
+            path = f"{folder.removesuffix('/')}/{name}"
+            if os.path.islink(path):  # noqa: PTH114 (a path object for each of a million files takes seconds)
+                _judge_depth(path, os.readlink(path))  # noqa: PTH115 (as above)
+                if exists(path):
+                    real = str(resolved(path))
+                    _judge_depth(path, real)
+                    yield real if is_folder(real) else real.rpartition("/")[0] or "/"
+
+
+def _judge_depth(link: str, target: str) -> None:
+    if target.count("/") > MAX_LEVELS:
+        message = f"{link} is a link to a place below more than {MAX_LEVELS} folders"
+        raise SyncRefused(message, where=shown(link), hint="replace the link with the data")
+
+
+def _is_in(place: str, known: Collection[str]) -> bool:
+    """Return True if the absolute path, or a folder above it, is known."""
+    while place not in known:
+        if place == "/":
+            return False
+        place = place.rpartition("/")[0] or "/"
+    return True
 
 
 def judge_upload_names(places: Iterable[Path]) -> Iterator[Finding]:
@@ -177,23 +210,30 @@ def _list_files(root: Path) -> Iterator[tuple[str, Path]]:
     if is_file(root):
         yield root.name, root
         return
-    for folder, names in _walk(root):
+    for folder, _, names in _walk(root):
         for name in names:
             path = Path(folder, name)
             yield path.relative_to(root).as_posix(), _regular(path)
 
 
-def _walk(root: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield each folder of the data once, with the names of its files. Links to folders are followed."""
+def _walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield each folder of the data once, with the names of its folders and files, before these folders are entered.
+
+    Links to folders are followed. Raises SyncRefused below MAX_LEVELS folders.
+    """
     entered: set[tuple[int, int]] = set()
+    top = str(root).count("/")
     for folder, folders, names in os.walk(root, followlinks=True):
         status = Path(folder).stat()
         if (status.st_dev, status.st_ino) in entered:
             folders.clear()
             continue
+        if folder.count("/") - top > MAX_LEVELS:
+            message = f"the data has more than {MAX_LEVELS} folders, one in the other"
+            raise SyncRefused(message, where=shown(folder), hint="set `data.path:` to a folder of data")
         entered.add((status.st_dev, status.st_ino))
         folders[:] = sorted({*folders} - OUT)
-        yield folder, [name for name in names if name not in OUT]
+        yield folder, folders, [name for name in names if name not in OUT]
 
 
 def _regular(path: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 
@@ -87,6 +88,19 @@ def test_SE_04_links_of_confirmed_data_are_confirmed_too_and_folders_below_it_on
     require_data_consent(load_config("plain", project), person, typed=False, host=None)
     assert [question.count("\n") for question in person.questions] == [1, 1]
     assert str(outside) in person.questions[0] and str(project.parent / "photos") in person.questions[1]
+
+
+def test_SE_a_linked_root_of_the_file_system_is_refused_before_it_is_walked(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "data/all").symlink_to("/")
+    write_config(project, "data")
+    loaded, listed = load_config("plain", project), []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(str(path)) or scandir(path))
+    with pytest.raises(DataUntrusted, match=r"takes data from / .*outside of the project"):
+        require_data_consent(loaded, None, typed=False, host=None)
+    assert listed == [str(project / "data")]
 
 
 def test_SE_04_a_confirmation_holds_for_one_project_and_one_folder(project: Path, tmp_path: Path) -> None:

@@ -54,14 +54,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Interrupted(Person):
-    """A person who confirms, while another user replaces a folder."""
+    """A person who confirms, while another user replaces a folder, at the question that contains the text `at`."""
 
-    def __init__(self, then: Callable[[], None]) -> None:
+    def __init__(self, then: Callable[[], None], at: str = "") -> None:
         super().__init__(yes=True)
         self.then = then
+        self.at = at
 
     def confirm(self, question: str) -> bool:
-        self.then()
+        if self.at in question:
+            self.then()
         return super().confirm(question)
 
 
@@ -71,13 +73,24 @@ def test_SE_data_that_became_a_link_during_the_question_is_not_read(
     project: Path, replace: Callable[[Path, Path], None], exported: bool
 ) -> None:
     shared, loaded = project.parent / "shared", load_config("plain", project)
-    person = Interrupted(lambda: replace(shared, project.parent / "home/sub"))
+    (project.parent / "last").mkdir()
+    (shared / "sub/inner").mkdir()
+    (shared / "sub/inner/last").symlink_to(project.parent / "last")
+    person = Interrupted(lambda: replace(shared, project.parent / "home/sub"), at="last, outside of the project")
     confirmed = require_data_consent(loaded, person, typed=False, host=None)
+    assert len(person.questions) == 2
     with pytest.raises(DataUntrusted, match=r"home/sub/a\.txt is in a folder that you have not confirmed"):
         if exported:
             scan_for_export(loaded, confirmed)
         else:
             scan_data(shared, confirmed=confirmed)
+
+
+def test_SE_a_link_that_is_placed_during_the_question_is_asked_about_too(project: Path) -> None:
+    shared, private = project.parent / "shared", project.parent / "home/sub"
+    person = Interrupted(lambda: by_subfolder(shared, private), at="shared, outside of the project")
+    confirmed = require_data_consent(load_config("plain", project), person, typed=False, host=None)
+    assert confirmed == (project, shared, private) and str(private) in person.questions[1]
 
 
 def test_SE_confirmed_data_is_read_through_the_links_that_were_confirmed(project: Path) -> None:

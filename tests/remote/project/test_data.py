@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -99,7 +101,7 @@ def test_addresses_and_headers_without_a_secret_are_sent(data):
 def test_SE_a_circular_link_in_the_data_is_named(data, tmp_path, name):
     (data / "folder").mkdir()
     (data / name).symlink_to("loop")
-    assert outside_of(data, data) == ()
+    assert list(outside_of(data, data)) == []
     with pytest.raises(SyncRefused, match=f"{name} cannot be read"):
         scan_data(data)
 
@@ -112,9 +114,54 @@ def test_SE_many_linked_folders_are_compared_in_linear_time(
     is_below = Path.is_relative_to
     monkeypatch.setattr(Path, "is_relative_to", lambda *paths: bool(calls.append(paths)) or is_below(*paths))
     (tmp_path / "data").mkdir()
-    (tmp_path / "data/first").symlink_to("/elsewhere/x")
+    elsewhere = tmp_path / "elsewhere"
     for number in range(300):
-        (tmp_path / f"data/l{number:03}").symlink_to(f"/elsewhere/{number}/x" if nested else f"/elsewhere{number}/x")
-    found = outside_of(tmp_path / "data", tmp_path)
-    assert Path("/elsewhere") in found and len(found) == (1 if nested else 301)
+        folder = elsewhere / str(number) if nested else tmp_path / f"elsewhere{number}"
+        folder.mkdir(parents=True)
+        (folder / "x").touch()
+        (tmp_path / f"data/l{number:03}").symlink_to(folder / "x")
+    if nested:
+        (tmp_path / "data/all").symlink_to(elsewhere)  # links to folders come before links to files
+    found = list(outside_of(tmp_path / "data", tmp_path / "data"))
+    assert len(found) == (1 if nested else 300)
     assert len(calls) < 10
+
+
+def test_SE_a_linked_folder_is_not_read_before_it_was_yielded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data/more").mkdir(parents=True)
+    (tmp_path / "private/inner").mkdir(parents=True)
+    (tmp_path / "data/more/private").symlink_to(tmp_path / "private")
+    listed: list[str] = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(str(path)) or scandir(path))
+    places = outside_of(tmp_path / "data", tmp_path / "data")
+    assert next(places) == tmp_path / "private"
+    assert not [path for path in listed if "private" in path]
+    assert list(places) == [] and len([path for path in listed if "private" in path]) == 2
+    assert next(outside_of(tmp_path / "private", tmp_path / "data")) == tmp_path / "private"
+
+
+@pytest.mark.parametrize(
+    "target", ["/q" + "/a" * 70, "a" + "/a" * 70, "deep"], ids=["absolute", "relative", "by links"]
+)
+def test_SE_a_link_to_a_deep_place_is_refused_before_it_is_followed(tmp_path: Path, target: str) -> None:
+    (tmp_path / "data").mkdir()
+    folder = tmp_path / "real"
+    if target == "deep":
+        (folder / "a/" / ("a/" * 40) / ("a/" * 30)).mkdir(parents=True)
+        (tmp_path / "half").symlink_to("real/" + "a/" * 40)
+        (tmp_path / "deep").symlink_to("half/" + "a/" * 30)
+        target = "../deep"
+    (tmp_path / "data/link").symlink_to(target)
+    with pytest.raises(SyncRefused, match="link to a place below more than 64 folders"):
+        list(outside_of(tmp_path / "data", tmp_path))
+
+
+@pytest.mark.parametrize("read", [scan_data, lambda root: list(outside_of(root, root))], ids=["scan", "places"])
+def test_SE_data_in_folders_that_are_too_deep_is_refused(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    for levels, refused in ((64, False), (65, True)):
+        folder = tmp_path / str(levels) / "/".join("a" * levels)
+        folder.mkdir(parents=True)
+        (folder / "x.txt").write_text("x")
+        with pytest.raises(SyncRefused, match="more than 64 folders") if refused else nullcontext():
+            read(tmp_path / str(levels))
