@@ -15,7 +15,8 @@ from pipeline.config.host_model import HostConfig
 from pipeline.config.overrides import HOST_PREFIX, Override, parse_override
 from pipeline.config.problems import validate
 from pipeline.config.secret_values import check_environment, check_names, check_texts
-from remote.link.address import LOCAL
+from remote.errors import BadUsage
+from remote.link.address import LOCAL, is_host_name
 from remote.link.ssh.options import expand_home
 from remote.link.ssh.route import MAX_PROJECT_KNOWN_HOSTS
 from remote.policy.cards import UnknownCard, parse_card
@@ -78,6 +79,7 @@ def load_host(
     """
     source = find_host(name, cwd, config_path)
     path = source.path
+    _require_one_host(name, path)
     parsed = [parse_override(override, HOST_PREFIX) for override in overrides]
     parsed += [Override(("card",), card, f"--card {card}")] if card else []
     destination = parse_destination(name) if is_destination(name) else None
@@ -100,6 +102,21 @@ def load_host(
     known = _known_hosts_data(named, document) if named else None
     chosen = _chosen(config, file.values if path else {})
     return LoadedHost(label, path, config, None, similar, source, file.values, name, known, chosen)
+
+
+def _require_one_host(name: str, path: Path | None) -> None:
+    """Raise BadUsage if the name of the host file is not a host name, or if `name` names several hosts.
+
+    A file with a name such as "a,b.yaml" or " a.yaml" would be used in place of the host `a` that the user typed.
+    """
+    if path is not None and not is_host_name(path.stem):
+        raise BadUsage(
+            f"{path} is not used: the name of a host file must be a host name: letters, digits, . _ -",
+            where=str(path),
+            hint="rename the file",
+        )
+    if path is None and "," in name and not is_destination(name):
+        raise BadUsage(f"--host {name} names several hosts; this command takes one", where="--host")
 
 
 def _chosen(config: HostConfig, file_values: Mapping[str, Any]) -> tuple[str, ...]:

@@ -12,7 +12,9 @@ from pathlib import Path
 from pipeline.config.find import is_path, is_shipped_host
 from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.address import address_of
+from pipeline.hosts.local_uses import container_uses, local_uses
 from pipeline.hosts.new_names import keep_new_names, known_hosts_file, line_of, machine_names, was_new
+from pipeline.hosts.redirected import redirected
 from pipeline.records.consents import is_confirmed, keep_consent
 from pipeline.records.host_trust import OLDER
 from remote.errors import BadUsage, DiskFull, HostFileUntrusted
@@ -20,18 +22,14 @@ from remote.link.address import LOCAL, Address, canonical, is_this_machine, pars
 from remote.link.hosts_file import listed_addresses
 from remote.link.prompter import Prompter, confirms
 from remote.link.ssh.aliases import is_alias, list_aliases
-from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import ResolvedHop
 from remote.project.user_folder import user_file
 from remote.protocol.hidden import hide
 from remote.protocol.shell import shell_command
 from remote.protocol.text import one_line
 
-LOADED = ("python", "container", "workdir")
-"""The settings that decide which code an agent runs."""
 OWNERS = "has a workdir below folders of other users"
 """The reason of a confirmation that `pipeline hosts check` requests after it has seen the folders."""
-REACHES = ("port", "user", "identity_file", "known_hosts", "host_key", "proxy_jump")
 
 
 def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapping[str, str] | None = None) -> None:
@@ -40,18 +38,19 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
     Raises HostFileUntrusted. The confirmation is stored in the user's configuration folder, never in the project. It is
     valid for these settings at this path and for the reasons that the question stated: after a change, and for another
     reason, the user must confirm again. If there is no terminal, a file that reaches one of the user's machines under
-    another name needs no confirmation, so that scripts can run `pipeline run` in the user's own project.
+    another name, or this machine by an address, needs no confirmation, so that scripts can run `pipeline run` in the
+    user's own project.
     """
     environment = os.environ if environment is None else environment
     if host.path is None or is_shipped_host(host.path):
         return
     reasons = list(_reasons(host, environment))
-    unnamed = _unnamed_machine(host, environment)
-    if unnamed and prompter is not None and prompter.can_confirm():
-        reasons.append(unnamed)
-        unnamed = ""
+    at_terminal = list(_reasons_at_terminal(host, environment))
+    if at_terminal and prompter is not None and prompter.can_confirm():
+        reasons += at_terminal
+        at_terminal = []
     _confirm(host, reasons, prompter, environment)
-    if not unnamed:
+    if not at_terminal:
         with contextlib.suppress(BadUsage, DiskFull):
             keep_new_names(host, environment)
 
@@ -62,10 +61,10 @@ def local_confirmation(
     """Return the check for a host whose SSH connection turns out to lead to this machine.
 
     DNS may resolve any name in a project's host file to an address of this machine. The check gets the first hop, and
-    raises HostFileUntrusted unless the user confirms the file. A name is accepted if ~/.ssh/config lists or replaces
-    it. A name of this machine, such as 127.0.0.1, is also accepted if the user typed it, or if the port is not 22: that
-    is usually a tunnel. The host file of a recorded run counts too; nobody is asked if the record is of an
-    older version. Without a host file, None is returned.
+    raises HostFileUntrusted unless the user confirms the file. If the port is not 22, it is usually a tunnel: then a
+    name of this machine, such as 127.0.0.1, is accepted, and so is a name that ~/.ssh/config lists or replaces. The
+    host file of a recorded run counts too; nobody is asked if the record is of an older version. Without a host file,
+    None is returned.
     """
     environment = os.environ if environment is None else environment
     if not (line := line_of(host, environment)):
@@ -75,11 +74,12 @@ def local_confirmation(
     def check(hop: ResolvedHop) -> None:
         address, name = address_of(host), hop.alias
         given = (address.host, *(parse_hop(jump).host for jump in address.proxy_jump))
-        if name not in given or canonical(hop.host) != canonical(name) or name in list_aliases(environment):
+        if name not in given:
             return
-        unknown = not is_this_machine(name) and not listed_addresses(canonical(name))
-        if unknown or (hop.port == 22 and name != host.name):
-            reasons = [f"reaches the local machine as {name}", *_container_uses(host)]
+        users = canonical(hop.host) != canonical(name) or name in list_aliases(environment)
+        # The file's own name is no exception: whoever wrote the file chose it.
+        if hop.port == 22 or not (users or is_this_machine(name) or listed_addresses(canonical(name))):
+            reasons = [_reaches_here(name), *container_uses(host), *(local_uses(host) if hop.is_target else ())]
             _confirm(host, reasons, asked, environment)
 
     return check
@@ -174,39 +174,40 @@ def trusted_hosts(environment: Mapping[str, str]) -> Path:
 
 def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the reasons for a confirmation as phrases after the file's name, such as "trains on the local machine"."""
-    if (meaning := meaning_without_file(host, environment)) and (reached := _redirected(host, meaning, environment)):
+    if (meaning := meaning_without_file(host, environment)) and (reached := redirected(host, meaning, environment)):
         yield reached
     elif not meaning and (surprise := _contradicts_name(host)):
         yield surprise
     if meaning or _users_machine(host, environment):
-        yield from _container_uses(host)
+        yield from container_uses(host)
+    if address_of(host).is_local:
+        yield from local_uses(host)
     if secrets := host.file_values.get("secrets"):
         yield f"requests {', '.join(map(str, secrets))} from the local environment for {host.config.host}"
 
 
-def _container_uses(host: LoadedHost) -> Iterator[str]:
-    """Yield a phrase for the image that even `plan` starts on the user's machine, with its user and volumes, if any."""
-    container = host.config.container if host.file_values.get("container") or host.recorded_file else None
-    if container is not None:
-        settings = [f"as user {container.user}"] if container.user else []
-        settings += [f"with the volumes {', '.join(container.volumes)}"] if container.volumes else []
-        yield " ".join([f"runs the image {container.image} on {address_of(host).host}", *settings])
-
-
 def _contradicts_name(host: LoadedHost) -> str:
-    """Return a phrase if a file not named `local` selects this machine, or `local` selects another one, else "".
-
-    Also return a phrase if a file named `local` sets `python:`, `container:` or `workdir:`. A cloned project could
-    contain the program that `python:` names, or the folder from which an agent loads its code.
-    """
+    """Return a phrase if a file not named `local` selects this machine, or `local` selects another one, else ""."""
     address = address_of(host)
     if host.name == LOCAL:
-        if not address.is_local:
-            return f"leads to {address.host}, not the local machine"
-        used = [f"{key} {host.file_values[key]}" for key in LOADED if host.file_values.get(key)]
-        used = [each for each in used if each != f"workdir {Address.workdir}"]
-        return f"uses {' and '.join(used)} on the local machine" if used else ""
+        return "" if address.is_local else f"leads to {address.host}, not the local machine"
     return "trains on the local machine" if address.is_local else ""
+
+
+def _reasons_at_terminal(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the reasons that require a confirmation only at a terminal, as _reasons does.
+
+    local_confirmation states the same reasons if the connection reaches this machine at port 22.
+    """
+    name = address_of(host).host
+    uses = [] if name == LOCAL or not is_this_machine(name) else list(local_uses(host))
+    if reached := _unnamed_machine(host, environment) or (_reaches_here(name) if uses else ""):
+        yield reached
+    yield from uses
+
+
+def _reaches_here(name: str) -> str:
+    return f"reaches the local machine as {name}"
 
 
 def _unnamed_machine(host: LoadedHost, environment: Mapping[str, str]) -> str:
@@ -221,7 +222,7 @@ def _users_machine(host: LoadedHost, environment: Mapping[str, str]) -> str:
     """Return a phrase for the first machine of the user that the host file reaches, or ""."""
     for name, port in list(machine_names(host))[1:]:
         if is_this_machine(name):
-            return f"reaches the local machine as {name}"
+            return _reaches_here(name)
         if found := _place_of(host, name, environment, port):
             return f"reaches {name} of {found}"
     return ""
@@ -256,45 +257,3 @@ def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> st
         return f"the network address {name}"
     found = _place_of(host, name, environment, host.config.port)
     return f"{name} in {found}" if found else ""
-
-
-def _redirected(host: LoadedHost, meaning: str, environment: Mapping[str, str]) -> str:
-    """Return a phrase if the file selects another machine, route, host key or login than the name alone, else ""."""
-    if host.file_values.get("host") == host.name and not any(host.file_values.get(key) for key in REACHES):
-        return ""
-    alias = resolve_route(Address(host.name, host.name), environment)
-    instead = f"not {alias.target.where}, {meaning}"
-    if address_of(host).is_local:
-        return f"names the local machine, {instead}"
-    route = resolve_route(address_of(host), environment)
-    if [_identity(hop) for hop in route.hops] == [_identity(hop) for hop in alias.hops]:
-        return ""
-    same = route.target.where == alias.target.where
-    if same and _login_keys(route.target) != _login_keys(alias.target):
-        key = f"the key {host.config.identity_file}" if host.config.identity_file else "other keys"
-        return f"logs in to {route.target.where} with {key}, not with those of {meaning}"
-    if same:
-        return f"reaches {route.target.where} by another route or with another host key than {meaning}"
-    return f"leads to {route.target.where}, {instead}"
-
-
-def _identity(hop: ResolvedHop) -> tuple[object, ...]:
-    """Return the settings that determine the machine, its expected host key and the login.
-
-    A server may run another command, or be another container, for each login key.
-    """
-    return (
-        *_login_keys(hop),
-        hop.host,
-        hop.port,
-        hop.user,
-        hop.key_name,
-        hop.known_hosts,
-        hop.known_hosts_command,
-        hop.host_key,
-        hop.proxy_command,
-    )
-
-
-def _login_keys(hop: ResolvedHop) -> tuple[object, ...]:
-    return hop.identity_files, hop.identities_only, hop.agent_socket

@@ -92,10 +92,15 @@ class Address:
         return Hop(self.host, self.user, self.port)
 
 
+def is_host_name(text: str) -> bool:
+    """Return True for a host name or an address without brackets."""
+    return len(text) <= MAX_HOST_LENGTH and bool(HOST.fullmatch(text) or IPV6.fullmatch(text))
+
+
 def judge_host(host: str) -> str:
     """Return the host without the brackets of an IPv6 address. Raises BadUsage for other special characters."""
     unbracketed = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if len(unbracketed) <= MAX_HOST_LENGTH and (HOST.fullmatch(unbracketed) or IPV6.fullmatch(unbracketed)):
+    if is_host_name(unbracketed):
         return unbracketed
     shortened = host if len(host) <= 60 else host[:57] + "..."
     why = (

@@ -139,8 +139,8 @@ def test_SE_file_that_was_used_before_its_name_resolved_to_the_laptop_is_refused
 @pytest.mark.parametrize(
     ("config", "hop"),
     [
-        ("Host rig.example\n  User me\n", ResolvedHop("rig.example", "rig.example")),
-        ("Host rig*\n  HostName 127.0.0.1\n", ResolvedHop("rig.example", "127.0.0.1")),
+        ("Host rig.example\n  User me\n", ResolvedHop("rig.example", "rig.example", 2222)),
+        ("Host rig*\n  HostName 127.0.0.1\n", ResolvedHop("rig.example", "127.0.0.1", 2222)),
         ("Host *\n  ProxyJump gate.example\n", ResolvedHop("gate.example", "gate.example")),
     ],
 )
@@ -169,11 +169,59 @@ def test_SE_port_of_the_laptops_own_ssh_server_is_confirmed(tmp_path: Path, lite
     check(ResolvedHop(literal, literal))
 
 
-def test_address_of_the_laptop_that_the_user_typed_needs_no_confirmation(tmp_path: Path) -> None:
-    write(tmp_path, "host: 127.0.0.1\n", "hosts/127.0.0.1")
-    check = local_confirmation(load_host("127.0.0.1", tmp_path), None)
+@pytest.mark.parametrize(
+    ("name", "config", "hop"),
+    [
+        ("0", "", ResolvedHop("0", "0")),
+        ("127.0.0.1", "", ResolvedHop("127.0.0.1", "127.0.0.1")),
+        ("rig", "Host localhost\n  StrictHostKeyChecking no\n", ResolvedHop("localhost", "localhost")),
+        ("rig", "Host rig.example\n  User me\n", ResolvedHop("rig.example", "rig.example")),
+        ("rig", "Host rig*\n  HostName 127.0.0.1\n", ResolvedHop("rig.example", "127.0.0.1")),
+    ],
+)
+def test_SE_a_file_of_the_project_that_reaches_port_22_of_the_laptop_is_confirmed_whatever_its_name(
+    tmp_path: Path, name: str, config: str, hop: ResolvedHop
+) -> None:
+    (tmp_path / "ssh").write_text(f"{ALIAS}{config}")
+    write(tmp_path, f"host: '{hop.alias}'\npython: ./planted\n", f"hosts/{name}")
+    check = local_confirmation(load_host(name, tmp_path), None)
     assert check is not None
-    check(ResolvedHop("127.0.0.1", "127.0.0.1"))
+    with pytest.raises(HostFileUntrusted, match=r"local machine as .* and uses python \./planted on the local machine"):
+        check(hop)
+    (tmp_path / f"configs/hosts/{name}.yaml").unlink()
+    assert local_confirmation(load_host(name, tmp_path), None) is None, "without a file, the user chose the machine"
+
+
+@pytest.mark.parametrize("setting", ["python: ./planted", "workdir: ~/clone/wd"])
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "rig"])
+def test_SE_what_a_file_starts_on_the_laptop_is_stated_in_one_question(tmp_path: Path, name: str, setting: str) -> None:
+    target = "localhost" if name == "rig" else name
+    write(tmp_path, f"host: {target}\n{setting}\n", f"hosts/{name}")
+    host, person = load_host(name, tmp_path), Person(yes=True)
+    check = local_confirmation(host, person)
+    assert check is not None
+    with pytest.raises(HostFileUntrusted):
+        require_trust(host, Person(yes=False))
+    require_trust(host, person)
+    check(ResolvedHop(target, target))
+    assert len(person.questions) == 1
+    assert f"as {target} and uses {setting.replace(':', '')} on the local machine" in person.questions[0]
+
+
+@pytest.mark.parametrize("target", ["127.0.0.1", "localhost"])
+def test_a_tunnel_to_another_machine_is_used_without_a_terminal(tmp_path: Path, target: str) -> None:
+    write(tmp_path, f"host: {target}\nport: 2222\npython: /opt/py\nworkdir: /data/me\n", "hosts/rig")
+    host = load_host("rig", tmp_path)
+    check = local_confirmation(host, None)
+    assert check is not None
+    require_trust(host, None)
+    check(ResolvedHop(target, target, 2222))
+
+
+def test_SE_the_program_of_a_file_that_trains_on_the_laptop_is_stated(tmp_path: Path) -> None:
+    write(tmp_path, "host: local\npython: ./planted\n", "hosts/gpu")
+    with pytest.raises(HostFileUntrusted, match=r"trains on the local machine and uses python \./planted on the local"):
+        require_trust(load_host("gpu", tmp_path), None)
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,13 @@ def test_a_comma_separates_hosts_except_in_ssh_commands() -> None:
     assert hosts_in("root@203.0.113.9:22, local") == ("root@203.0.113.9:22", "local")
     assert hosts_in("root@203.0.113.9:22,local") == ("root@203.0.113.9:22", "local")
     assert hosts_in("ssh me@titan -o X=a,b") == ("ssh me@titan -o X=a,b",)
+    assert hosts_in(" ssh me@titan -J a,b ") == ("ssh me@titan -J a,b",)
+
+
+@pytest.mark.parametrize("typed", ["a ,b", " a,b", "a\t, b "])
+def test_SE_spaces_around_names_of_hosts_are_no_part_of_them(typed: str) -> None:
+    assert hosts_in(typed) == ("a", "b")
+    assert hosts_in(typed.partition(",")[0]) == ("a",)
 
 
 @pytest.mark.parametrize("typed", ["gpu1,gpu2", "gpu1,configs/hosts/gpu2.yaml"])
