@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterable
 
-STARS = {"[^/]*": "[^/]", ".*": ".", ".+": "."}
-"""Maps each piece that repeats a character to the piece that matches this character once."""
+ANY = 2**256 - 1
+SLASH = 1 << ord("/")
+STARS = {"[^/]*": ANY & ~SLASH, ".*": ANY, ".+": ANY}
+"""Maps each piece that repeats a character to the set of these characters."""
 FOLDERS = "(?:.*/)?"
+Piece = int | str
+"""A set of characters, as the bits of a number, of which one is matched; or one of STARS, or FOLDERS."""
 MOST_BYTES = 2**23
 """The size of the remembered steps at which they are forgotten."""
-Bits = dict[str, "array[int]"]
-"""Maps a piece that matches one character to the states to which it belongs."""
+Bits = dict[int, "array[int]"]
+"""Maps a set of characters to the states to which it belongs."""
 
 
 class _State:
@@ -27,15 +30,14 @@ class _State:
 
 
 class Globs:
-    """Numbered patterns, each as pieces of a regular expression: single characters, STARS and FOLDERS.
+    """Numbered patterns, each as pieces: sets of characters, STARS and FOLDERS.
 
     Texts are Latin-1. Bit n is the state before piece n, where the end of each pattern counts as a piece. All states
     are simulated in parallel, because a regular expression would backtrack. Steps are remembered: most texts begin
     alike.
     """
 
-    def __init__(self, patterns: Iterable[tuple[int, Iterable[str]]], flags: int) -> None:
-        self._flags = flags
+    def __init__(self, patterns: Iterable[tuple[int, Iterable[Piece]]]) -> None:
         self._advancing: Bits = {}
         self._staying: Bits = {}
         self._skipping, self._skipping_two = array("L"), array("L")
@@ -64,15 +66,15 @@ class Globs:
                 break
         return state.last
 
-    def _add(self, piece: str) -> None:
+    def _add(self, piece: Piece) -> None:
         """Add the states of a piece: the states that a letter advances or keeps, or that may be skipped."""
         if piece == FOLDERS:  # FOLDERS has two states: before a folder, and inside a folder's name.
             self._skipping.append(self._size)
             self._skipping_two.append(self._size)
             self._size += 1
-            self._advancing.setdefault("/", array("L")).append(self._size)
-            self._staying.setdefault(".", array("L")).append(self._size)
-        elif piece in STARS:
+            self._advancing.setdefault(SLASH, array("L")).append(self._size)
+            self._staying.setdefault(ANY, array("L")).append(self._size)
+        elif isinstance(piece, str):
             self._staying.setdefault(STARS[piece], array("L")).append(self._size)
             bits = self._advancing.setdefault(STARS[piece], array("L")) if piece == ".+" else self._skipping
             bits.append(self._size)
@@ -107,7 +109,8 @@ class Globs:
         return self._known[bits]
 
     def _of(self, letter: str, bits: Bits) -> int:
-        found = (own for piece, own in bits.items() if re.compile(piece, self._flags).fullmatch(letter))
+        code = ord(letter)
+        found = (own for letters, own in bits.items() if letters >> code & 1)
         return self._mask(bit for own in found for bit in own)
 
     def _mask(self, bits: Iterable[int]) -> int:

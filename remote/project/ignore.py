@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 
-from remote.project.automaton import FOLDERS, Globs
+from remote.project.automaton import ANY, FOLDERS, SLASH, Globs, Piece
 from remote.protocol.dataclass import dataclass
 
 WILD = frozenset("*?[\\")
@@ -40,18 +40,17 @@ class _Matcher:
         self.names: dict[str, int] = {}
         self.paths: dict[str, int] = {}
         self.suffixes: list[tuple[str, int]] = []
-        for_names: list[tuple[int, list[str]]] = []
-        for_paths: list[tuple[int, list[str]]] = []
-        flags = re.DOTALL | re.ASCII | (re.IGNORECASE if ignores_case else 0)
+        for_names: list[tuple[int, list[Piece]]] = []
+        for_paths: list[tuple[int, list[Piece]]] = []
         for at, pattern in patterns:
             glob = pattern.glob
             if not WILD.intersection(glob):
                 (self.names if pattern.name_only else self.paths)[_lower(glob) if ignores_case else glob] = at
             elif pattern.name_only and glob[0] == "*" and not WILD.intersection(glob[1:]):
                 self.suffixes.append((_lower(glob[1:]) if ignores_case else glob[1:], at))
-            elif (pieces := _translate(glob)) is not None:
+            elif (pieces := _translate(glob, ignores_case)) is not None:
                 (for_names if pattern.name_only else for_paths).append((at, pieces))
-        self.for_names, self.for_paths = Globs(for_names, flags), Globs(for_paths, flags)
+        self.for_names, self.for_paths = Globs(for_names), Globs(for_paths)
         self.endings = tuple(suffix for suffix, _ in self.suffixes)
         self.fold = _lower if ignores_case else str
 
@@ -146,27 +145,27 @@ def _strip_trailing(line: str) -> str:
     return line[:end]
 
 
-def _translate(glob: str) -> list[str] | None:
-    """Translate a git pattern to the pieces of a regular expression. Return None for a pattern that matches nothing."""
-    out: list[str] = []
+def _translate(glob: str, ignores_case: bool) -> list[Piece] | None:
+    """Translate a git pattern to pieces. Return None for a pattern that matches nothing."""
+    out: list[Piece] = []
     at = 0
     while at < len(glob):
         letter = glob[at]
+        piece: Piece
         if letter == "*":
             piece, at = _stars(glob, at)
         elif letter == "?":
-            piece, at = "[^/]", at + 1
+            piece, at = ANY & ~SLASH, at + 1
         elif letter == "[":
-            parsed = _bracket(glob, at)
+            parsed = _bracket(glob, at, ignores_case)
             if parsed is None:
                 return None
             piece, at = parsed
-        elif letter == "\\":
-            if at + 1 == len(glob):
-                return None
-            piece, at = re.escape(glob[at + 1]), at + 2
+        elif letter == "\\" and at + 1 == len(glob):
+            return None
         else:
-            piece, at = re.escape(letter), at + 1
+            letter, at = _bracket_letter(glob, at)
+            piece = _of_both_cases(1 << ord(letter)) if ignores_case else 1 << ord(letter)
         if piece != FOLDERS or out[-1:] != [FOLDERS]:  # Two consecutive FOLDERS match the same texts as a single one.
             out.append(piece)
     return out
@@ -185,27 +184,39 @@ def _stars(glob: str, at: int) -> tuple[str, int]:
     return (".*" if at == 0 or after else ".+"), end
 
 
+def _range(low: str, high: str) -> int:
+    """Return the set of the characters from `low` to `high`. It is empty if `high` comes first."""
+    return (1 << ord(high) + 1) - (1 << ord(low)) if low <= high else 0
+
+
+UPPER, LOWER, DIGITS = _range("A", "Z"), _range("a", "z"), _range("0", "9")
 CLASSES = {
-    "alnum": "a-zA-Z0-9",
-    "alpha": "a-zA-Z",
-    "blank": r" \t",
-    "cntrl": r"\x00-\x1f\x7f",
-    "digit": "0-9",
-    "graph": r"\x21-\x7e",
-    "lower": "a-z",
-    "print": r"\x20-\x7e",
-    "punct": r"!-/:-@\[-`{-~",
-    "space": r"\s",
-    "upper": "A-Z",
-    "xdigit": "0-9a-fA-F",
+    "alnum": UPPER | LOWER | DIGITS,
+    "alpha": UPPER | LOWER,
+    "blank": 1 << ord(" ") | 1 << ord("\t"),
+    "cntrl": _range("\0", "\x1f") | 1 << 0x7F,
+    "digit": DIGITS,
+    "graph": _range("!", "~"),
+    "lower": LOWER,
+    "print": _range(" ", "~"),
+    "punct": _range("!", "/") | _range(":", "@") | _range("[", "`") | _range("{", "~"),
+    "space": _range("\t", "\r") | 1 << ord(" "),
+    "upper": UPPER,
+    "xdigit": _range("A", "F") | _range("a", "f") | DIGITS,
 }
+CLASS = re.compile(r"\[:([a-z]*):\]")
 
 
-def _bracket(glob: str, at: int) -> tuple[str, int] | None:
+def _of_both_cases(letters: int) -> int:
+    """Add the other case of each ASCII letter to a set of characters."""
+    return letters | (letters & UPPER) << 32 | (letters & LOWER) >> 32
+
+
+def _bracket(glob: str, at: int, ignores_case: bool) -> tuple[int, int] | None:
     end = at + 1
     negated = glob[end : end + 1] in {"!", "^"}
     end += negated
-    items: list[str] = []
+    letters = 0
     first = True
     while first or glob[end : end + 1] != "]":
         if end >= len(glob):
@@ -213,24 +224,21 @@ def _bracket(glob: str, at: int) -> tuple[str, int] | None:
         parsed = _bracket_item(glob, end)
         if parsed is None:
             return None
-        item, end = parsed
-        items.append(item)
+        letters, end = letters | parsed[0], parsed[1]
         first = False
-    body = "".join(items)
-    if negated:
-        return f"[^/{body}]", end + 1
-    return (f"(?!/)[{body}]" if body else "(?!)"), end + 1
+    letters = _of_both_cases(letters) if ignores_case else letters
+    return (ANY & ~letters if negated else letters) & ~SLASH, end + 1
 
 
-def _bracket_item(glob: str, at: int) -> tuple[str, int] | None:
-    named = re.compile(r"\[:([a-z]*):\]").match(glob, at)
+def _bracket_item(glob: str, at: int) -> tuple[int, int] | None:
+    named = CLASS.match(glob, at)
     if named:
         return (CLASSES[named[1]], named.end()) if named[1] in CLASSES else None
     low, at = _bracket_letter(glob, at)
     if glob[at : at + 1] == "-" and at + 1 < len(glob) and glob[at + 1] != "]":
         high, at = _bracket_letter(glob, at + 1)
-        return ("" if low > high else f"{re.escape(low)}-{re.escape(high)}"), at
-    return re.escape(low), at
+        return _range(low, high), at
+    return 1 << ord(low), at
 
 
 def _bracket_letter(glob: str, at: int) -> tuple[str, int]:

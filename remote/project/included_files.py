@@ -6,19 +6,17 @@ import contextlib
 import errno
 import os
 import stat
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 
-from remote.project.git_index import IndexMemory
 from remote.project.ignore import Rules, byte_text, parse_rules, verdict_of
 from remote.project.paths import resolved
 from remote.project.real_paths import real_path_of
-from remote.project.repository import Repository, find_repository, repository_at
+from remote.project.repository import find_repository, repository_at
+from remote.project.rule_files import RuleFiles, TooManyRules
+from remote.project.scope import Scope
 from remote.protocol.dataclass import dataclass, field
-from remote.protocol.regular import open_regular
 
 ALWAYS_OUT = frozenset({".git", ".halfstep", "__pycache__"})
 NOT_SOURCE = (
@@ -29,9 +27,6 @@ NOT_SOURCE = (
 """
 DEFAULTS = parse_rules("".join(f"{name}/\n" for name in NOT_SOURCE).encode())
 ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})
-RULE_FILES = (".gitignore", ".pipelineignore")
-MAX_RULES = 2**20
-"""The maximum size of all ignore files of a walk, in bytes. Matching one name with their patterns takes up to 50 ms."""
 MAX_DEPTH = 100
 MAX_ENTRIES = 1_000_000
 
@@ -40,65 +35,20 @@ MAX_ENTRIES = 1_000_000
 class Walk:
     """Everything under a root that is not ignored. `root` is the path of the folder that was opened, without links.
 
+    `tracked` are the files that git tracks, also those of nested repositories, each in its own.
     `special` maps the paths of other entries, such as sockets, to their kind. `unreadable` maps each folder that could
     not be listed to the reason. `cut` is True if the walk stopped at MAX_ENTRIES.
     """
 
     files: dict[str, os.stat_result] = field(default_factory=dict)
+    tracked: set[str] = field(default_factory=set)
     links: dict[str, str] = field(default_factory=dict)
     special: dict[str, str] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     too_deep: list[str] = field(default_factory=list)
-    scopes: tuple[_Scope, ...] = ()
+    scopes: tuple[Scope, ...] = ()
     cut: bool = False
     root: str = ""
-
-    @cached_property
-    def tracked(self) -> frozenset[str]:
-        """The tracked paths under the root, including the tracked paths of nested repositories."""
-        return frozenset().union(*(scope.tracked for scope in self.scopes))
-
-
-@dataclass(frozen=True)
-class _Scope:
-    """The repository that contains a folder, or None, and their relative position.
-
-    `inside` is the path of a nested repository, relative to the root of the walk. `above` is the path of the root of
-    the walk, relative to a surrounding repository. Both are "" or end with a slash.
-    """
-
-    repository: Repository | None = None
-    inside: str = ""
-    above: str = ""
-    ignores_case: bool = False
-    memory: IndexMemory = field(default_factory=IndexMemory)
-
-    @cached_property
-    def tracked(self) -> frozenset[str]:
-        """The tracked paths, relative to the root of the walk."""
-        if self.repository is None:
-            return frozenset()
-        listed, cut = self.repository.tracked_paths(self.memory), len(self.above)
-        return frozenset(self.inside + path[cut:] for path in listed if path.startswith(self.above))
-
-    @cached_property
-    def _keys(self) -> frozenset[str]:
-        return frozenset(map(str.lower, self.tracked)) if self.ignores_case else self.tracked
-
-    @cached_property
-    def _sorted(self) -> list[str]:
-        """All keys in order. A set of their folders could be a thousand times larger than the index."""
-        return sorted(self._keys)
-
-    def is_tracked(self, path: str) -> bool:
-        """Return True if the index contains the file or submodule."""
-        return (path.lower() if self.ignores_case else path) in self._keys
-
-    def holds_tracked(self, folder: str) -> bool:
-        """Return True if the index contains a file in or below the folder."""
-        begin = (folder.lower() if self.ignores_case else folder) + "/"
-        at = bisect_left(self._sorted, begin)
-        return at < len(self._sorted) and self._sorted[at].startswith(begin)
 
 
 @dataclass(frozen=True)
@@ -109,7 +59,7 @@ class _Folder:
     """
 
     path: str
-    scope: _Scope
+    scope: Scope
     git: tuple[Rules, ...]
     pipeline: tuple[Rules, ...]
     only_tracked: bool = False
@@ -125,10 +75,12 @@ def walk_project(root: Path) -> Walk:
     index. Links are recorded, but not followed.
     """
     root = resolved(root)
-    top = _top_folder(root)
-    scopes, walk = [top.scope], Walk()
-    waiting = [top]
-    entries = rules_bytes = 0
+    rule_files, walk, entries = RuleFiles(), Walk(), 0
+    try:
+        waiting = [_top_folder(root, rule_files)]
+    except TooManyRules as error:
+        return Walk(unreadable={"": str(error)})
+    scopes = [waiting[0].scope]
     while waiting:
         folder = waiting.pop()
         try:
@@ -139,16 +91,15 @@ def walk_project(root: Path) -> Walk:
                 entries += len(listed)
                 if entries > MAX_ENTRIES:
                     return replace(walk, scopes=tuple(scopes), cut=True)
-                rules_bytes += _size_of_rules(listed)
-                if rules_bytes > MAX_RULES:
-                    walk.unreadable[folder.path] = f"the ignore files have more than {MAX_RULES // 2**20} MiB"
-                    break
-                inner = _with_rules(folder, root, {entry.name for entry in listed})
+                inner = _with_rules(folder, root, {entry.name for entry in listed}, rule_files)
                 if inner is None:
                     continue
                 if inner.scope is not folder.scope:
                     scopes.append(inner.scope)
                 waiting.extend(_visit_folder(inner, listed, walk, fd))
+        except TooManyRules as error:
+            walk.unreadable[folder.path] = str(error)
+            break
         except OSError as error:
             walk.unreadable[folder.path] = error.strerror or str(error)
     return replace(walk, scopes=tuple(scopes))
@@ -173,12 +124,6 @@ def _place_of(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _size_of_rules(listed: list[os.DirEntry[str]]) -> int:
-    with contextlib.suppress(OSError):
-        return sum(entry.stat(follow_symlinks=False).st_size for entry in listed if entry.name in RULE_FILES)
-    return 0
-
-
 def _visit_folder(folder: _Folder, listed: list[os.DirEntry[str]], walk: Walk, fd: int) -> Iterator[_Folder]:
     """Record the files of one folder that belong to the project, and yield the folders to list."""
     scope, prefix = folder.scope, f"{folder.path}/" if folder.path else ""
@@ -194,6 +139,8 @@ def _visit_folder(folder: _Folder, listed: list[os.DirEntry[str]], walk: Walk, f
             continue
         if not is_folder:
             _record(entry, path, walk, fd)
+            if path in walk.files and scope.is_tracked(path):
+                walk.tracked.add(path)
         elif path.count("/") >= MAX_DEPTH:
             walk.too_deep.append(path)
         else:
@@ -204,7 +151,7 @@ def _visit_folder(folder: _Folder, listed: list[os.DirEntry[str]], walk: Walk, f
 def _is_ignored(folder: _Folder, path: str, name: str, is_folder: bool) -> bool:
     scope = folder.scope
     if not folder.only_tracked:
-        git_path = byte_text(scope.above + path[len(scope.inside) :])
+        git_path = byte_text(scope.in_repository(path))
         if not verdict_of(folder.git, git_path, byte_text(name), is_folder):
             return False
     return not scope.is_tracked(path)
@@ -231,7 +178,7 @@ def kind_of(mode: int) -> str:
     )
 
 
-def _with_rules(folder: _Folder, root: Path, names: set[str]) -> _Folder | None:
+def _with_rules(folder: _Folder, root: Path, names: set[str], rule_files: RuleFiles) -> _Folder | None:
     """Return the folder with the rules of its ignore files, or None for an untracked Python environment."""
     inside = f"{folder.path}/" if folder.path else ""
     if inside and not folder.kept and names & ENVIRONMENT_MARKS:
@@ -239,52 +186,32 @@ def _with_rules(folder: _Folder, root: Path, names: set[str]) -> _Folder | None:
             return None
         folder = replace(folder, only_tracked=True)
     if inside and ".git" in names and not folder.only_tracked and (nested := repository_at(root / folder.path)):
-        scope = _Scope(nested, inside, ignores_case=nested.ignores_case, memory=folder.scope.memory)
-        folder = replace(folder, scope=scope, git=_shared_rules(nested))
+        scope = Scope(nested, inside, ignores_case=nested.ignores_case, memory=folder.scope.memory)
+        folder = replace(folder, scope=scope, git=(*rule_files.shared(nested), DEFAULTS))
     scope, git, pipeline = folder.scope, folder.git, folder.pipeline
     if ".gitignore" in names:
-        at = scope.above + inside[len(scope.inside) :]
-        git = (*_read_rules(root / inside / ".gitignore", at, scope.ignores_case), *git)
+        at = scope.in_repository(inside)
+        git = (*rule_files.read(root / inside / ".gitignore", at, scope.ignores_case), *git)
     if ".pipelineignore" in names:
-        pipeline = (*_read_rules(root / inside / ".pipelineignore", inside, scope.ignores_case), *pipeline)
+        pipeline = (*rule_files.read(root / inside / ".pipelineignore", inside, scope.ignores_case), *pipeline)
     return replace(folder, git=git, pipeline=pipeline)
 
 
-def _top_folder(root: Path) -> _Folder:
+def _top_folder(root: Path, rule_files: RuleFiles) -> _Folder:
     """Return the root of the walk with the rules of its repository. Rules that ignore the root have no effect."""
     repository = find_repository(root)
     if repository is None:
-        return _Folder("", _Scope(), (DEFAULTS,), ())
+        return _Folder("", Scope(), (DEFAULTS,), ())
     steps = root.relative_to(repository.work_tree).parts
-    scope = _Scope(repository, above="".join(f"{step}/" for step in steps), ignores_case=repository.ignores_case)
-    git = _shared_rules(repository)
+    scope = Scope(repository, above="".join(f"{step}/" for step in steps), ignores_case=repository.ignores_case)
+    git = (*rule_files.shared(repository), DEFAULTS)
     above = ""
     for step in steps:
-        git = (*_read_rules(repository.work_tree / above / ".gitignore", above, scope.ignores_case), *git)
+        git = (*rule_files.read(repository.work_tree / above / ".gitignore", above, scope.ignores_case), *git)
         if verdict_of(git, byte_text(above + step), byte_text(step), is_folder=True):
             return _Folder("", scope, (DEFAULTS,), ())
         above += f"{step}/"
     return _Folder("", scope, git, ())
-
-
-def _shared_rules(repository: Repository) -> tuple[Rules, ...]:
-    """Return the rules that apply to a whole repository, in order of precedence."""
-    case = repository.ignores_case
-    read = (rules for file in repository.exclude_files for rules in _read_rules(file, "", case, follow=True))
-    return (*read, DEFAULTS)
-
-
-def _read_rules(path: Path, folder: str, ignores_case: bool, *, follow: bool = False) -> tuple[Rules, ...]:
-    """Return the rules of one ignore file, or () if it is not readable.
-
-    As in git, a link in the work tree is not followed.
-    """
-    try:
-        with open_regular(path, follow=follow) as file:
-            rules = parse_rules(file.read(MAX_RULES) or b"", byte_text(folder), ignores_case=ignores_case)
-    except OSError:
-        return ()
-    return (rules,) if rules.patterns else ()
 
 
 def shown(path: str) -> str:

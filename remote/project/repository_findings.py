@@ -21,11 +21,9 @@ def judge_repositories(walk: Walk, root: Path) -> Iterable[Finding]:
         message = f"the repository belongs to another user (uid {owner}), so halfstep does not use it, like git"
         hint = shell_command("if you trust this user: git config --global --add safe.directory {}", dot_git.parent)
         yield Finding.warning("git-not-used", message, one_line(str(dot_git)), hint)
-    tracked = [path for path in walk.tracked if path.startswith(f"{RECORDS_FOLDER}/")]
+    tracked = walk.scopes[0].count_tracked(RECORDS_FOLDER) if walk.scopes else 0
     if tracked:  # everyone who clones the project gets these files, with the settings of all runs
-        message = (
-            f"git tracks {count(len(tracked), 'file')} in {RECORDS_FOLDER}/, the records of halfstep on one machine"
-        )
+        message = f"git tracks {count(tracked, 'file')} in {RECORDS_FOLDER}/, the records of halfstep on one machine"
         # Not a command: git would run the hooks of the repository, which may be that of a downloaded archive.
         hint = f"if the repository is yours, remove {RECORDS_FOLDER}/ from its index (git rm --cached) and commit"
         yield Finding.warning("tracked-records", message, RECORDS_FOLDER, hint)

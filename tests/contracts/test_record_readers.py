@@ -50,7 +50,7 @@ NOT_RECORDS = {
     "remote.link.ssh.revoked_keys": "revoked keys",
     "remote.project.commit": "the project's .git",
     "remote.project.git_index": "the project's .git",
-    "remote.project.included_files": "the project's ignore files",
+    "remote.project.rule_files": "the project's ignore files",
     "remote.project.user_folder": "the user's configuration folder",
     "pipeline.actions.adapter_evaluation": "the adapter that is sent",
 }

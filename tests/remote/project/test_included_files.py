@@ -212,7 +212,7 @@ def test_SE_a_pattern_that_is_longer_than_any_path_is_skipped(tmp_path):
 
 
 def test_SE_ignore_files_that_are_too_large_together_end_the_walk_with_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr("remote.project.included_files.MAX_RULES", 100)
+    monkeypatch.setattr("remote.project.rule_files.MAX_RULES", 100)
     make(tmp_path, {".gitignore": "*.bin\n", "a.py": "", "sub/.gitignore": f"{'x' * 95}\n", "sub/b.py": ""})
     walk = walk_project(tmp_path)
     assert list(walk.unreadable) == ["sub"] and "ignore files" in walk.unreadable["sub"]
