@@ -43,7 +43,7 @@ from remote.host import read_answer
 from remote.protocol.collator import CollatorFacts, Copy
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.shell import is_plain, shell_command
+from remote.protocol.shell import is_plain, on_host
 
 name = "data-collator"
 safety = "safe"
@@ -124,7 +124,7 @@ def judge_collator(path: str, wanted: str, look: CollatorFacts) -> tuple[Finding
 def _other_copy(copy: Copy) -> Finding:
     reach = "; it is imported instead of the project's" if copy.shadows else ""
     message = f"another {posixpath.basename(copy.path)} on the host differs{reach}"
-    return warning(name, message, copy.path, shell_command("rm -- {}   (on the host)", copy.path))
+    return warning(name, message, copy.path, on_host("rm -- {}", copy.path))
 
 
 def _absent(wanted: str, paths: Sequence[str], key: str = "path") -> Finding:

@@ -12,7 +12,7 @@ from remote.protocol.findings import Finding, Report
 from remote.protocol.layout import OTHER_WORKDIR, WORKDIR_OF_VOLUME
 from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine, OwnContainer
 from remote.protocol.quantities import size
-from remote.protocol.shell import command_line, install_on_host, on_host, shell_command
+from remote.protocol.shell import install_on_host, on_host, shell_command
 from remote.protocol.survey import Survey
 from remote.protocol.text import whole_number
 
@@ -27,7 +27,7 @@ ON_CPU = f"{ON_HOST}; to train on its CPU: pipeline run --set 'host.gpus=[]'"
 OCCUPIED_SHARE = 0.10
 CLOCK_SKEW_S = 60.0
 FULL_WORDS = ("no space", "quota")
-REMOVALS = {"docker": "docker rm -f", "podman": "podman rm -f", "apptainer": "apptainer instance stop"}
+REMOVALS = {"docker": "docker rm -f {}", "podman": "podman rm -f {}", "apptainer": "apptainer instance stop {}"}
 CREATES_ENVIRONMENT = "pipeline run"
 NEW_ENVIRONMENT = f"{CREATES_ENVIRONMENT} --set fixers.environment=create"
 """The command that creates a virtual environment on the host, with a torch build for the card."""
@@ -227,7 +227,7 @@ def _occupied(gpu: Gpu) -> Iterator[Finding]:
 
 def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
     """Yield the problems of the disk: not writable, too little space, not persistent, too few inodes."""
-    show = shell_command("df -h {}   (on the host)", disk.mount)
+    show = on_host("df -h {}", disk.mount)
     if disk.error:
         yield unwritable(disk)
     if disk.free_bytes < need.free_bytes:
@@ -242,16 +242,14 @@ def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
         yield Finding.warning("disk", message, disk.path, hint)
     if 0 <= disk.free_inodes < 1000:
         message = f"{disk.free_inodes} free inodes on {disk.mount}"
-        yield Finding.error(
-            "disk", message, disk.path, shell_command("df -i {}   (on the host)", disk.mount), ExitCode.DISK
-        )
+        yield Finding.error("disk", message, disk.path, on_host("df -i {}", disk.mount), ExitCode.DISK)
 
 
 def unwritable(disk: Disk) -> Finding:
     """Return the finding of a disk that is not writable."""
     message = f"{disk.path} cannot be written: {disk.error}"
     full = any(word in disk.error for word in FULL_WORDS)
-    hint = shell_command("df -h {}   (on the host)", disk.mount) if full else OTHER_WORKDIR
+    hint = on_host("df -h {}", disk.mount) if full else OTHER_WORKDIR
     return Finding.error("disk", message, disk.path, hint, ExitCode.DISK)
 
 
@@ -262,10 +260,8 @@ def judge_container(container: OwnContainer | None) -> Iterator[Finding]:
             f"the image's name now refers to {container.newer}; the container runs {container.image} until you remove "
             "the container, which also ends its jobs"
         )
-        remove = REMOVALS.get(container.engine, REMOVALS["docker"])
-        command = command_line([*remove.split(), container.name])
-        hint = on_host(command) if command else ""
-        yield Finding.warning("container-image", message, container.name, hint)
+        engine = container.engine if container.engine in REMOVALS else "docker"
+        yield Finding.warning("container-image", message, container.name, on_host(REMOVALS[engine], container.name))
 
 
 def judge_clock(machine: Machine, now_unix: float | None) -> Iterator[Finding]:

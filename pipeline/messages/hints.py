@@ -35,7 +35,7 @@ def complete_hint(hint: str, host: str, config: str, given: tuple[str, ...] = ()
     if hint.startswith(QUOTED) or hint.count("'") % 2:
         return hint
     if host:
-        place = "" if host == "local" else on_host("", host)
+        place = "" if host == "local" else on_host("", host=host)
         hint = _replaced(hint, lambda text: text.replace(ON_THE_HOST, place))
     if not host or not config:
         return hint

@@ -202,10 +202,10 @@ def _unsafe_folder(kind: str, detail_and_folder: str, name: str) -> HostUnfit:
         message = f"{folder} on {name} is writable by other users (mode {mode})"
         # For a folder above the workdir, the sticky bit is sufficient, and other users can still create files in the
         # folder.
-        command = shell_command("chmod {} {}", "go-w" if kind == "SHARED" else "+t", folder)
-        hint = f"{on_host(command, name)}, or {OTHER_WORKDIR}"
+        change = "go-w" if kind == "SHARED" else "+t"
+        hint = f"{on_host('chmod {} {}', change, folder, host=name)}, or {OTHER_WORKDIR}"
         if kind == "THEIRS":
-            hint = f"ask {_owner(owner)} for `{command}`, or {OTHER_WORKDIR}"
+            hint = f"ask {_owner(owner)} for `{shell_command('chmod {} {}', change, folder)}`, or {OTHER_WORKDIR}"
     error = HostUnfit(f"{message}, who could replace the payload", where="workdir", hint=hint, exit_code=ExitCode.DISK)
     error.owner_untrusted = kind == "UNTRUSTED"
     return error

@@ -24,6 +24,8 @@ HINTS = {
     "shared": f"run `chmod go-w` on that path, or {OTHER_WORKDIR}",
     "user": "remove `container.user` from the host file",
 }
+PODMAN_CARDS = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+DOCKER_CARDS = "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
 NO_PERMISSION = ("permission denied while trying to connect", "got permission denied")
 NO_GPU_RUNTIME = ("could not select device driver", "unresolvable cdi", "nvidia-container")
 
@@ -96,32 +98,32 @@ def no_container(stderr: str, image: str, host: str) -> ContainerUnavailable | N
     match = PROBLEM.search(stderr)
     if match is None:
         return None
-    step, engine, problem = match.groups()
-    hint = on_host(_command(step, engine or "docker", problem.lower(), image), host)
-    if step == "untrusted":
-        hint = shell_command(TRUST_OWNER, host)
+    step, _, problem = match.groups()
+    untrusted = step == "untrusted"
+    hint = shell_command(TRUST_OWNER, host) if untrusted else _hint(match, image, host)
     error = ContainerUnavailable(f"{host}: no container: {problem}", where=host, hint=hint)
-    error.owner_untrusted = step == "untrusted"
+    error.owner_untrusted = untrusted
     return error
 
 
-def _command(step: str, engine: str, problem: str, image: str) -> str:
+def _hint(match: re.Match[str], image: str, host: str) -> str:
     """Return a command that removes the cause, or a command that shows the engine's full message."""
+    step, engine, problem = match[1], match[2] or "docker", match[3].lower()
     if step in HINTS:
-        return HINTS[step]
+        return on_host(HINTS[step], host=host)
     if any(phrase in problem for phrase in NO_PERMISSION):
-        return 'sudo usermod -aG docker "$USER", then log in again'
+        return on_host('sudo usermod -aG docker "$USER", then log in again', host=host)
     if any(phrase in problem for phrase in NO_GPU_RUNTIME):
-        if engine == "podman":
-            return "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
-        return "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
+        return on_host(PODMAN_CARDS if engine == "podman" else DOCKER_CARDS, host=host)
+    if step == "daemon" and engine == "docker":
+        return on_host("sudo systemctl start docker", host=host)
     if step == "daemon":
-        return "sudo systemctl start docker" if engine == "docker" else f"{engine} version"
+        return on_host("{} version", engine, host=host)
     if step == "image":
         source = "docker://" if engine == "apptainer" and "://" not in image else ""
-        return shell_command("{} pull {}", engine, f"{source}{image}")
+        return on_host("{} pull {}", engine, f"{source}{image}", host=host)
     if image.startswith("~/"):
-        return shell_command("apptainer exec ~/{} true", image[2:])
+        return on_host("apptainer exec ~/{} true", image[2:], host=host)
     if engine == "apptainer":
-        return shell_command("apptainer exec {} true", image)
-    return shell_command("{} run --rm {} true", engine, image)
+        return on_host("apptainer exec {} true", image, host=host)
+    return on_host("{} run --rm {} true", engine, image, host=host)

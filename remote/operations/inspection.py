@@ -19,7 +19,7 @@ from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import OTHER_WORKDIR, WORKDIR_OF_VOLUME
 from remote.protocol.quantities import memory, size
-from remote.protocol.shell import shell_command
+from remote.protocol.shell import on_host, shell_command
 from remote.protocol.survey import Survey, SurveyRequest
 from remote.protocol.values import encode
 
@@ -169,7 +169,7 @@ def _rows_of(survey: Survey, now: float, workdir: str) -> Iterator[Row]:
         hint = shell_command("workdir: {}   (in the host file)", f"{disk.volume}/{WORKDIR_OF_VOLUME}")
         yield Row("workdir", State.WARNING, warning, hint)
     elif disk.free_bytes < LITTLE_FREE_BYTES:
-        yield Row("workdir", State.WARNING, free, shell_command("du -sh {}/projects/*/*   (on the host)", workdir))
+        yield Row("workdir", State.WARNING, free, on_host("du -sh {}/projects/*/*", workdir))
     else:
         yield Row("workdir", State.OK, free)
     container = survey.machine.own_container

@@ -24,7 +24,6 @@ backtick if they are pasted too.
 """
 
 UTF_8 = re.compile("utf-?8", re.IGNORECASE)
-ON = "   (on "
 
 WORDS = re.compile(r"(?:[^' ]|'[^']*')+")
 LONGEST = 1500
@@ -44,11 +43,20 @@ def command_line(words: Iterable[Word]) -> str:
 
 
 def shell_command(template: str, *words: Word) -> str:
-    """Return the template with each `{}` replaced by the next word.
+    """Return the template with each `{}` replaced by the next word, as a command for this machine.
 
     If the shells would not all read the same words, the result is a sentence in which NAME stands for these words.
     """
-    quoted = [_quoted(os.fspath(word), here=ON not in template) for word in words]
+    return _filled(template, words, here=True)
+
+
+def on_host(template: str, *words: Word, host: str = "") -> str:
+    """Return the hint to type the command on the host. A host name that is not plain is not repeated."""
+    return f"{_filled(template, words, here=False)}   (on {host if is_plain(host) else 'the host'})"
+
+
+def _filled(template: str, words: Iterable[Word], *, here: bool) -> str:
+    quoted = [_quoted(os.fspath(word), here=here) for word in words]
     line = template.format(*quoted)
     if all(quoted) and len(line) <= LONGEST:
         return line
@@ -75,15 +83,10 @@ def outside_project(*words: Word) -> str:
     return shell_command("(cd / && " + " ".join("{}" for _ in words) + ")", *words)
 
 
-def on_host(command: str, host: str = "") -> str:
-    """Return the hint to type the command on the host. A host name that is not plain is not repeated."""
-    return f"{command}{ON}{host if is_plain(host) else 'the host'})"
-
-
 def install_on_host(python: str, packages: Iterable[str]) -> str:
     """Return the command with which pip installs packages for an interpreter of the host."""
     command = [python or "python3", "-m", "pip", "install", *packages]
-    return shell_command(on_host("(cd / && " + " ".join("{}" for _ in command) + ")"), *command)
+    return on_host("(cd / && " + " ".join("{}" for _ in command) + ")", *command)
 
 
 def _quoted(word: str, *, here: bool = True) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from remote.errors import DiskFull
 from remote.host import Host
 from remote.protocol.quantities import size
-from remote.protocol.shell import shell_command
+from remote.protocol.shell import on_host
 from remote.protocol.tree import SPARE_BYTES
 
 
@@ -17,5 +17,5 @@ def require_room(host: Host, need_bytes: int, free_bytes: int | None) -> None:
         f"no space left in {host.workdir} on {host.name}: need {size(need_bytes)} and {size(SPARE_BYTES)} in reserve, "
         f"free {size(free_bytes)}; nothing was sent",
         where=host.workdir,
-        hint=shell_command("df -h {}   (on the host)", host.workdir),
+        hint=on_host("df -h {}", host.workdir),
     )

@@ -20,7 +20,8 @@ PROGRAMS = r"""
 """
 OPEN = "\0"
 COMMAND = re.compile(rf"(?:^|[:;&(`] ?)(?!git tracks )(?:{''.join(PROGRAMS.split())}) [^`{OPEN}]*{OPEN}")
-QUOTING = {"shell_command", "command_line", "outside_project"}
+TEMPLATES = {"shell_command", "on_host"}
+QUOTING = {*TEMPLATES, "command_line", "outside_project"}
 SCRIPTS = {  # shell scripts, not hints: their words are constants, or quoted one by one
     "pipeline/export/task.py",
     "remote/link/ssh/sockets.py",
@@ -67,6 +68,11 @@ def test_SE_only_scripts_are_quoted_for_sh_alone() -> None:
         ("shell_command(template, path)", True),
         ("shell_command(\"chmod 600 '{}'\", path)", True),
         ('shell_command("chmod 600 {}", path)', False),
+        ('on_host("chmod 600 {}", path)', False),
+        ("on_host(HINTS[step], path)", False),
+        ("on_host(A if path else B, path)", False),
+        ('on_host(f"chmod {path}")', True),
+        ("on_host(*words)", True),
         ('"chmod 600 " + path', True),
         ('"chmod 600 %s" % path', True),
         ('"chmod 600 {}".format(path)', True),
@@ -87,13 +93,20 @@ def test_name_is_one_word_of_the_shell(name, tmp_path):
 def _unquoted(tree: ast.Module) -> Iterator[int]:
     """Yield the lines of texts that contain a command with a placeholder that is not quoted."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "shell_command":
-            template = node.args[0].value if isinstance(node.args[0], ast.Constant) else ""
-            is_constant = template or (isinstance(node.args[0], ast.Name) and node.args[0].id.isupper())
-            if not is_constant or re.search(r"['\"]\{|\{[^}]", template):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in TEMPLATES:
+            template = str(node.args[0].value) if isinstance(node.args[0], ast.Constant) else None
+            if re.search(r"['\"]\{|\{[^}]", template) if template is not None else not _are_constants(node.args[0]):
                 yield node.lineno
         elif (text := _rendered(node)) and COMMAND.search(text):
             yield node.lineno
+
+
+def _are_constants(node: ast.expr) -> bool:
+    """Return True for constants of a module, by their capitals."""
+    if isinstance(node, ast.IfExp):
+        return _are_constants(node.body) and _are_constants(node.orelse)
+    node = node.value if isinstance(node, ast.Subscript) else node
+    return isinstance(node, ast.Name) and node.id.isupper()
 
 
 def _rendered(node: ast.AST) -> str:

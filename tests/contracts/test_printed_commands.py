@@ -20,7 +20,7 @@ import pytest
 from pipeline.messages.hints import complete_hint, install_command
 from pipeline.show.plain import headed
 from pipeline.show.wrapping import wrap_hint
-from remote.protocol.shell import command_line, install_on_host, outside_project, shell_command
+from remote.protocol.shell import command_line, install_on_host, on_host, outside_project, shell_command
 from remote.protocol.text import one_line
 from tests.contracts.project_modules import ROOT, modules
 
@@ -105,17 +105,23 @@ KEYS = "\u00c8" * 40 + " touch PWNED \u00f2"
 """Its bytes are keys of tcsh without a UTF-8 locale: M-H deletes a word, and M-2 repeats the next letter, a quote."""
 
 
+BUILD = {"shell_command": shell_command, "on_host": on_host}
+
+
 @cache
-def templates() -> list[str]:
-    """Return the template of every hint that contains a name."""
-    calls = (node for one in modules() for node in ast.walk(one.tree) if isinstance(node, ast.Call))
-    named = (each for each in calls if isinstance(each.func, ast.Name) and each.func.id == "shell_command")
-    return sorted({each.args[0].value for each in named if isinstance(each.args[0], ast.Constant)})
+def templates() -> list[tuple[str, str]]:
+    """Return the function that builds each hint with a name, and the hint's template."""
+    calls = (node for one in modules() for node in ast.walk(one.tree) if isinstance(node, ast.Call) and node.args)
+    named = [each for each in calls if isinstance(each.func, ast.Name) and each.func.id in BUILD]
+    return sorted(
+        {(ast.unparse(each.func), each.args[0].value) for each in named if isinstance(each.args[0], ast.Constant)}
+    )
 
 
 def pasted(name: str) -> list[str]:
     """Return what a user copies from a screen: every hint with the hostile name in each of its places."""
-    hints = [complete_hint(shell_command(each, *[name] * each.count("{}")), "titan", "base") for each in templates()]
+    built = [BUILD[function](each, *[name] * each.count("{}")) for function, each in templates()]
+    hints = [complete_hint(hint, "titan", "base") for hint in built]
     hints += [install_on_host(name, [name]), install_command(name, "", name, None), command_line(["pipeline", name])]
     whole = (
         "pipeline run",
@@ -217,5 +223,9 @@ def test_with_a_utf_8_locale_a_command_of_this_machine_contains_names_of_any_let
     assert shell_command("cat {}", "/home/jos\u00e9/\u540d") == "cat '/home/jos\u00e9/\u540d'"
     for word in ("\ue000", "\u00e9'", "\u00e9!"):
         assert command_line(["cat", word]) == ""
-    on_the_host = (shell_command("df {}   (on the host)", "\u540d"), install_on_host("/\u540d/python", ["x"]))
+    on_the_host = (
+        on_host("df {}", "\u540d"),
+        on_host("df {}", "\u540d", host="titan"),
+        install_on_host("/\u540d/python", ["x"]),
+    )
     assert all(hint.startswith("quote the name above for your shell") for hint in on_the_host)

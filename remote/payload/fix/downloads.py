@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from remote.payload.request.refusal import Refusal
 from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
-from remote.protocol.shell import shell_command
+from remote.protocol.shell import on_host
 
 PLANS_WITHOUT_DOWNLOADING = (25, 3)
 """The first version of pip that plans with `install --dry-run` and `fast-deps` without downloading wheels."""
@@ -91,9 +91,7 @@ def require_room(downloads: Downloads, free_bytes: int, where: str) -> None:
         f" {downloads.remote_bytes / GB:.1f} GB to download, and at least as much to unpack;"
         f" {free_bytes / GB:.1f} GB are free"
     )
-    raise Refusal(
-        "no-space", message, where=where, hint=shell_command("df -h {}   (on the host)", where), exit_code=ExitCode.DISK
-    )
+    raise Refusal("no-space", message, where=where, hint=on_host("df -h {}", where), exit_code=ExitCode.DISK)
 
 
 def reachable(index: str) -> bool:

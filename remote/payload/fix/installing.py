@@ -17,7 +17,7 @@ from remote.payload.fix.pip_output import PipOutput
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import DISK_ERRORS, Refusal
 from remote.protocol.exits import ExitCode
-from remote.protocol.shell import shell_command
+from remote.protocol.shell import on_host
 
 POLL_S = 0.5
 ENDING_S = 10.0
@@ -130,7 +130,7 @@ def _failed(failure: str, text: str, where: str) -> Refusal:
                 kind,
                 message,
                 where=where,
-                hint=shell_command("df -h {}   (on the host)", where),
+                hint=on_host("df -h {}", where),
                 exit_code=ExitCode.DISK,
             )
     hint = next((hint for words, hint in HINTS.items() if words in text), "")

@@ -17,7 +17,7 @@ from remote.payload.tree.survey import staged_digests
 from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.quantities import size as size_text
-from remote.protocol.shell import shell_command
+from remote.protocol.shell import on_host
 from remote.protocol.tree import SPARE_BYTES
 
 MAX_INDEX = 256 * 2**20
@@ -143,7 +143,7 @@ def check_space(folder: str, need: int, files: int) -> None:
             "no-inodes",
             f"not enough inodes on {folder}: {files} files, {free_inodes} inodes free",
             where=folder,
-            hint=shell_command("df -i {}   (on the host)", folder),
+            hint=on_host("df -i {}", folder),
             exit_code=ExitCode.DISK,
         )
 
@@ -153,7 +153,7 @@ def _no_space(folder: str, need: str, free: int) -> Refusal:
         "no-space",
         f"no space left on {folder} (file system {mount_of(folder)}): need {need}, free {size_text(free)}",
         where=folder,
-        hint=shell_command("df -h {}   (on the host)", folder),
+        hint=on_host("df -h {}", folder),
         exit_code=ExitCode.DISK,
     )
 

@@ -11,32 +11,24 @@ import pytest
 from pipeline.cli.main import run
 from pipeline.config.hosts import LoadedHost, load_host
 from pipeline.hosts.connection import connected
-from pipeline.hosts.open_run import open_note
-from pipeline.hosts.recorded_trust import trust_in
 from pipeline.hosts.trust import keep_trust
-from pipeline.records.find_run import find_note
 from pipeline.records.host_trust import HostTrust
-from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, write_note
 from remote.errors import HostFileUntrusted
-from remote.project.identity import project_of
-from remote.protocol.jobs import JobState
 from tests.lab.answers import Person
 from tests.lab.sshd import Sshd, login_name
 from tests.pipeline.config.config_files import write
-from tests.pipeline.hosts.cloned_notes import RUN, note
+from tests.pipeline.hosts.cloned_notes import RUN
+from tests.pipeline.hosts.own_notes import reaches, recorded, users
+
+__all__ = ["users"]
 
 RENTED = "gpu.rented.example"
 VERBS = ["status", "wait", "pull", "pull --weights", "logs", "tail", "attach", "stop", "evaluate", "merge", "report"]
 
 
 @pytest.fixture(autouse=True)
-def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the name server answer that the rented machine is this machine."""
-    (tmp_path / "config").write_text(f'Host *\n  UserKnownHostsFile "{tmp_path}/users"\n')
-    monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(tmp_path / "config"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
-    monkeypatch.chdir(tmp_path)
     resolve, found = socket.getaddrinfo, {RENTED: "127.0.0.1"}
     monkeypatch.setattr(
         socket, "getaddrinfo", lambda host, *rest, **more: resolve(found.get(host.decode(), host), *rest, **more)
@@ -51,19 +43,6 @@ def settings(server: Sshd) -> list[str]:
 def of_file(server: Sshd) -> LoadedHost:
     write(Path.cwd(), "\n".join([f"host: {RENTED}", *settings(server), ""]), "hosts/rig")
     return load_host("rig", Path.cwd())
-
-
-def recorded(host: LoadedHost) -> RunNote:
-    """Write the record of a run on the host. Return it as a later command reads it."""
-    one = note(host=host.config.model_dump(mode="json"))
-    one = replace(one, host=host.name, project=project_of(Path.cwd()), trust=trust_in(host))
-    write_note(Records(Path.cwd()), replace(one, state=JobState.RUNNING, seen_unix=1.0))
-    return find_note(Records(Path.cwd()), RUN)
-
-
-def reaches(found: RunNote, prompter: Person | None = None) -> bool:
-    with open_note(found, Records(Path.cwd()), prompter=prompter) as opened:
-        return opened.host.probe(["true"]).ok
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -8,36 +8,24 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli.main import run
-from pipeline.config.hosts import LoadedHost, load_host
-from pipeline.hosts.open_run import host_of_note, open_note
+from pipeline.config.hosts import load_host
+from pipeline.hosts.open_run import host_of_note
 from pipeline.hosts.pinned_keys import LONGEST_LINES
-from pipeline.hosts.recorded_trust import trust_in
 from pipeline.hosts.trust import keep_trust, keep_trust_in_owners, trusted_address
-from pipeline.records.find_run import find_note
 from pipeline.records.host_trust import HostTrust
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, write_note
 from remote.errors import HostKeyRefused
 from remote.link.ssh.host_keys import read_known_hosts
 from remote.link.ssh.resolve import resolve_route
-from remote.project.identity import project_of
-from remote.protocol.jobs import JobState
 from tests.lab.sshd import Sshd, login_name, make_key
 from tests.pipeline.config.config_files import write
-from tests.pipeline.hosts.cloned_notes import RUN, note
+from tests.pipeline.hosts.cloned_notes import RUN
+from tests.pipeline.hosts.own_notes import reaches, recorded, users
 from tests.remote.link.ssh.refused_keys import attempts
 
+__all__ = ["users"]
+
 VERBS = ["status", "wait", "pull", "pull --weights", "logs", "tail", "attach", "stop", "evaluate", "merge"]
-
-
-@pytest.fixture(autouse=True)
-def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the known_hosts that ssh reads for every host."""
-    (tmp_path / "config").write_text(f'Host *\n  UserKnownHostsFile "{tmp_path}/users"\n')
-    monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(tmp_path / "config"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "users"
 
 
 def other_line(server: Sshd) -> str:
@@ -53,20 +41,6 @@ def host_file(server: Sshd, *more: str) -> Path:
     settings += [f"identity_file: {server.user_key}", f"workdir: {server.home}/halfstep", *more]
     write(Path.cwd(), "\n".join([*settings, ""]), "hosts/rig")
     return known
-
-
-def recorded(host: LoadedHost) -> RunNote:
-    """Write the record of a run on the host. Return it as a later command reads it."""
-    records = Records(Path.cwd())
-    settings = host.config.model_dump(mode="json")
-    one = replace(note(host=settings), project=project_of(Path.cwd()), trust=trust_in(host))
-    write_note(records, replace(one, state=JobState.RUNNING, seen_unix=1.0))
-    return find_note(records, RUN)
-
-
-def reaches(found: RunNote) -> bool:
-    with open_note(found, Records(Path.cwd())) as opened:
-        return opened.host.probe(["true"]).ok
 
 
 @pytest.mark.parametrize("verb", VERBS)
