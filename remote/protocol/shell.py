@@ -9,8 +9,6 @@ import os
 import re
 from typing import Iterable, List, Union
 
-from remote.protocol.text import one_line
-
 Word = Union[str, "os.PathLike[str]"]
 
 PLAIN = re.compile(r"[A-Za-z0-9_./:@+,-][A-Za-z0-9_./:@+,%=-]*")
@@ -20,10 +18,11 @@ QUOTED = re.compile(r"[ \"#-&(-\[\]-_a-~]*")
 """A word that every shell reads as it is in single quotes: printable ASCII without `'`, backslash, `!` and backtick.
 
 fish has escapes in single quotes, and tcsh a history. Messages print commands in backticks, which end at the first
-backtick if they are pasted too.
+backtick if they are pasted too. Without a UTF-8 locale, the line editor of tcsh takes each byte of a letter outside of
+ASCII for a key, such as one that deletes a word or doubles the closing quote. Python may replace the locale of its
+shell, so that the shell's own locale is not known.
 """
 
-UTF_8 = re.compile("utf-?8", re.IGNORECASE)
 
 WORDS = re.compile(r"(?:[^' ]|'[^']*')+")
 LONGEST = 1500
@@ -43,25 +42,21 @@ def command_line(words: Iterable[Word]) -> str:
 
 
 def shell_command(template: str, *words: Word) -> str:
-    """Return the template with each `{}` replaced by the next word, as a command for this machine.
+    """Return the template with each `{}` replaced by the next word.
 
     If the shells would not all read the same words, the result is a sentence in which NAME stands for these words.
     """
-    return _filled(template, words, here=True)
-
-
-def on_host(template: str, *words: Word, host: str = "") -> str:
-    """Return the hint to type the command on the host. A host name that is not plain is not repeated."""
-    return f"{_filled(template, words, here=False)}   (on {host if is_plain(host) else 'the host'})"
-
-
-def _filled(template: str, words: Iterable[Word], *, here: bool) -> str:
-    quoted = [_quoted(os.fspath(word), here=here) for word in words]
+    quoted = [_quoted(os.fspath(word)) for word in words]
     line = template.format(*quoted)
     if all(quoted) and len(line) <= LONGEST:
         return line
     named = template.format(*(word if word and len(line) <= LONGEST else "NAME" for word in quoted))
     return f"quote the name above for your shell, and type it for NAME: {named}"
+
+
+def on_host(template: str, *words: Word, host: str = "") -> str:
+    """Return the hint to type the command on the host. A host name that is not plain is not repeated."""
+    return f"{shell_command(template, *words)}   (on {host if is_plain(host) else 'the host'})"
 
 
 def words_in(command: str) -> List[str]:
@@ -89,20 +84,8 @@ def install_on_host(python: str, packages: Iterable[str]) -> str:
     return on_host("(cd / && " + " ".join("{}" for _ in command) + ")", *command)
 
 
-def _quoted(word: str, *, here: bool = True) -> str:
-    """Return the word as it is printed, or "" if the shells would not all read it. `here`: it is for this machine.
-
-    Without a UTF-8 locale, the line editor of tcsh takes each byte of a letter outside of ASCII for a key, such as one
-    that deletes a word or doubles the closing quote. The locale of a shell on a host is not known.
-    """
+def _quoted(word: str) -> str:
+    """Return the word as it is printed, or "" if the shells would not all read it."""
     if PLAIN.fullmatch(word):
         return word
-    letters = word
-    if here and word.isprintable() and one_line(word) == word and _is_utf8_locale():
-        letters = "".join(filter(str.isascii, word))
-    return f"'{word}'" if QUOTED.fullmatch(letters) else ""
-
-
-def _is_utf8_locale() -> bool:
-    named = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
-    return UTF_8.search(next(filter(None, named), "")) is not None
+    return f"'{word}'" if QUOTED.fullmatch(word) else ""

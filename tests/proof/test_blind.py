@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,7 +16,9 @@ from remote.payload.proof.evidence import Evidence
 from remote.payload.proof.judge import judge_proof
 from remote.payload.proof.pythons import (
     CUSTOMIZE_HIDDEN,
+    OUT_OF_SIGHT,
     PATH_REPLACED,
+    VARIABLES_REMOVED,
     Python,
     Pythons,
     is_one_of_several,
@@ -29,6 +32,7 @@ from remote.protocol.findings import Severity
 from remote.protocol.proof import ProofRequest
 
 HOOKS = "/scratch/hooks"
+VARIABLES = (b"HALFSTEP_KEY_FILE=/key", b"HALFSTEP_WATCH=/run")
 ISOLATED = Python(7, "python -I train.py", torch=True, why="-I")
 REPLACED = Python(8, "python train.py", torch=True, why=PATH_REPLACED)
 HIDDEN = Python(9, "python train.py", torch=True, why=CUSTOMIZE_HIDDEN)
@@ -110,7 +114,7 @@ def test_the_config_may_switch_the_signatures_off():
     ],
 )
 def test_a_process_is_one_of_several_if_its_launcher_counts_them(variables, several):
-    assert is_one_of_several((b"HOME=/root", variables.encode())) is several
+    assert is_one_of_several(["python"], (b"HOME=/root", variables.encode())) is several
 
 
 def test_a_command_that_fails_is_a_failure_whether_or_not_it_was_watched():
@@ -148,7 +152,42 @@ def test_flags_that_keep_the_hooks_out_are_read_as_python_reads_them(command, fl
     ],
 )
 def test_an_environment_that_keeps_the_hooks_out_is_recognised(path, why):
-    assert why_unhooked(["python", "train.py"], (b"A=b", path.encode()), HOOKS) == why
+    assert why_unhooked(["python", "train.py"], (*VARIABLES, path.encode()), HOOKS) == why
+
+
+@pytest.mark.parametrize(
+    ("variables", "why"),
+    [
+        (VARIABLES, ""),
+        ((b"HALFSTEP_KEY_FILE=", b"HALFSTEP_PROOF=/p"), ""),
+        ((), VARIABLES_REMOVED),
+        (VARIABLES[:1], VARIABLES_REMOVED),
+        (VARIABLES[1:], VARIABLES_REMOVED),
+    ],
+)
+def test_an_environment_without_the_variables_of_the_job_is_recognised(variables, why):
+    path = f"PYTHONPATH={HOOKS}".encode()
+    assert why_unhooked(["python", "train.py"], (*variables, path), HOOKS) == why
+
+
+def test_a_process_that_does_not_see_the_hooks_is_recognised(tmp_path):
+    seen, path = str(tmp_path), f"PYTHONPATH={tmp_path}:{tmp_path}/unseen".encode()
+    for hooks, why in ((seen, ""), (f"{seen}/unseen", OUT_OF_SIGHT)):
+        assert why_unhooked(["python", "train.py"], (*VARIABLES, path), hooks, os.getpid()) == why
+
+
+@pytest.mark.parametrize(
+    ("command", "several"),
+    [
+        ("python /bin/torchrun --standalone --nproc-per-node 2 train.py", True),
+        ("python -m torch.distributed.run --rdzv-backend=c10d train.py", True),
+        ("python -m torch.distributed.run --rdzv_backend c10d train.py", True),
+        ("python /bin/torchrun --nproc-per-node 2 train.py", False),
+        ("python train.py --standalone", False),
+    ],
+)
+def test_a_torchrun_that_keeps_its_state_in_a_store_counts_as_a_training_process(command, several):
+    assert is_one_of_several(command.split(), ()) is several
 
 
 def test_no_reason_is_given_if_the_environment_cannot_be_read():

@@ -68,6 +68,57 @@ def test_the_state_of_torchruns_own_store_is_verified_if_one_host_trains(
         assert ours.get_state()[0] == forged
 
 
+class Group:
+    """A process group of another size than the default group, as of a trainer and its inference process."""
+
+    def __init__(self, size: int) -> None:
+        self.size = lambda: size
+
+
+@pytest.mark.parametrize(("default", "size", "signed"), [(1, 2, 32), (1, 1, 0), (None, 2, 32), (1, None, 0)])
+def test_the_group_that_exchanges_an_object_decides_whether_it_is_signed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, default: int | None, size: int | None, signed: int
+) -> None:
+    c10d, key, touched = dist.distributed_c10d, tmp_path / "key", tmp_path / "touched"
+    key.write_bytes(bytes(32))
+    for name in ("_object_to_tensor", "_tensor_to_object"):
+        monkeypatch.setattr(c10d, name, getattr(c10d, name))
+    monkeypatch.setenv("HALFSTEP_KEY_FILE", str(key))
+    for name in ("GROUP_WORLD_SIZE", "CROSS_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    group = Group(size) if size is not None else None
+    unsigned = c10d._object_to_tensor(Touch(touched), "cpu", group)
+    sign_objects()
+    if default is not None:
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=default)
+    try:
+        tensor, count = c10d._object_to_tensor("object", "cpu", group)
+        assert int(count) - len(pickle.dumps("object")) == signed
+        assert c10d._tensor_to_object(tensor, count, group) == "object"
+        if signed:
+            with pytest.raises(RuntimeError, match="no valid signature"):
+                c10d._tensor_to_object(*unsigned, group)
+            assert not touched.exists()
+    finally:
+        if default is not None:
+            dist.destroy_process_group()
+
+
+RANK_OF_NOTHING = """
+import os, pickle
+import torch.distributed as dist
+import torch.distributed.optim.zero_redundancy_optimizer as zero
+from torch.distributed.elastic.rendezvous import c10d_rendezvous_backend as rendezvous
+print([hasattr(each, "__wrapped__") for each in (zero._broadcast_object, rendezvous.create_backend)])
+"""
+
+
+@pytest.mark.parametrize("rank", ["", "x", "1" * 30])
+def test_what_is_imported_after_torch_signs_although_rank_is_no_number(tmp_path: Path, rank: str) -> None:
+    ended = ran_below_hooks(tmp_path, f"import os\nos.environ['RANK'] = {rank!r}\n{RANK_OF_NOTHING}", "train.py")
+    assert ended.stdout.splitlines()[-1:] == ["[True, True]"], ended.stderr
+
+
 FUNCTION = """
 import pickle, sys
 import torch.distributed as dist

@@ -37,6 +37,8 @@ from remote.protocol.jobs import JobResult, JobSpec, Started
 from remote.protocol.layout import JobLayout, RunLayout
 
 LOCK_WAIT_S = 2.0
+HOOKS = "hooks"
+"""The folder of a job with the hooks of its processes."""
 
 
 def main(mode: str, job_root: str, launch: str = "", notify: str = "-1", backend: str = "setsid") -> int:
@@ -112,7 +114,7 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
             os.unlink(run.progress)
     environment = job_environment(spec, run, given)
     for_notification = dict(environment)
-    hooks = write_hooks(os.path.join(job.root, "hooks"))
+    hooks = write_hooks(os.path.join(job.root, HOOKS))
     built_in = runs_built_in_trainer(spec.argv)
     environment.update(watch_environment(run.root, hooks, environment, progress=not built_in))
     if spec.resume_from and not built_in:
@@ -137,11 +139,18 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
         return _without(child.pid, running.read())
 
     def refusal() -> str:
-        unsigned = find_unsigned(running.read(), hooks) if environment[KEY] else None
-        return f"{unsigned.message}; {unsigned.hint}" if unsigned is not None else ""
+        if not environment[KEY]:
+            return ""
+        # The processes that srun starts are not below this process.
+        return _why_unsigned(orphans_of(run, job) if backend == "slurm" else running.read(), hooks)
 
     loop = JobLoop(run, job, spec, child, members, signals, finish=finish, refusal=refusal)
     return Ended(spec, for_notification, loop.run(kills_before))
+
+
+def _why_unsigned(processes: List[Process], hooks: str) -> str:
+    unsigned = find_unsigned(processes, hooks)
+    return f"{unsigned.message}; {unsigned.hint}" if unsigned is not None else ""
 
 
 def _stopped_while_waiting(job: JobLayout) -> JobResult:
@@ -168,9 +177,18 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> Ended:
     # the descriptor stays open until the result is written.
     if is_alive(child.pid, child.ticks, boot_id()) or orphans_of(run, job):
         _close(notify_fd)
-    loop = JobLoop(run, job, spec, child, lambda: orphans_of(run, job), signals, adopted=True)
     # Only the supervisor that started the job had the secrets of the job.
-    return Ended(spec, job_environment(spec, run, Launch()), loop.run(count_oom_kills()))
+    environment = job_environment(spec, run, Launch())
+    hooks = os.path.join(job.root, HOOKS)
+
+    def members() -> List[Process]:
+        return orphans_of(run, job)
+
+    def refusal() -> str:
+        return _why_unsigned(members(), hooks) if environment[KEY] else ""
+
+    loop = JobLoop(run, job, spec, child, members, signals, adopted=True, refusal=refusal)
+    return Ended(spec, environment, loop.run(count_oom_kills()))
 
 
 def _without(exit_recorder: int, processes: List[Process]) -> List[Process]:

@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Optional
 
 from remote.payload.files.data_links import place_data
 from remote.payload.processes.ending import Ending
-from remote.payload.processes.identity import Descendants, descendants, read_process
+from remote.payload.processes.identity import Descendants, Process, descendants, marked_processes, read_process
 from remote.payload.processes.launch import (
     Launch,
     job_argv,
@@ -192,8 +192,13 @@ class Runner:
         if done:
             self._first_done = self._first_done or now
             return done >= ranks[0].world or now - self._first_done > STRAGGLERS_S
-        self._pythons.look(self._running.read, now)
+        self._pythons.look(self._processes, now)
         return self._pythons.is_unhooked(now) or (self._signs and self._pythons.saw_unsigned)
+
+    def _processes(self) -> List[Process]:
+        """Return the processes of the command. Those that srun starts are not below this process."""
+        marked = marked_processes(f"HALFSTEP_PROOF={self._scratch.reports}") if "SLURM_JOB_ID" in os.environ else []
+        return [*self._running.read(), *marked]
 
     def _reap(self, leader: int) -> None:
         while True:

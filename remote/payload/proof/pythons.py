@@ -18,16 +18,22 @@ TORCH_LIBRARY = b"/libtorch"
 WORLD = b"WORLD_SIZE="
 CUSTOMIZE_HIDDEN = "sitecustomize"
 PATH_REPLACED = "PYTHONPATH"
+VARIABLES_REMOVED = "HALFSTEP"
+OUT_OF_SIGHT = "container"
+VARIABLES = ((b"HALFSTEP_KEY_FILE=",), (b"HALFSTEP_WATCH=", b"HALFSTEP_PROOF="))
+"""The variables without which the hooks do nothing: one of each group."""
+ELASTIC = ("torchrun", "torch.distributed.run")
+RENDEZVOUS = re.compile(r"--standalone|--rdzv[-_]backend(=c10d)?")
 LOOK_EVERY_S = 0.25
 UNHOOKED_AFTER_S = 60.0
 
 
 @dataclass(frozen=True)
 class Python:
-    """One process. `why` explains missing hooks: a flag, PATH_REPLACED, CUSTOMIZE_HIDDEN, or "" if unknown.
+    """One process. `why` explains missing hooks: a flag, one of the words above, or "" if unknown.
 
-    `fault` is the traceback if the hooks could not be installed. `several` is True if a launcher started the process as
-    one of several training processes.
+    `fault` is the traceback if the hooks could not be installed. `several` is True for one of several training
+    processes, and for a torchrun that keeps its state in a store.
     """
 
     pid: int
@@ -97,7 +103,7 @@ def inspect_python(pid: int, hooks: str, *, torch: bool = False) -> Optional[Pyt
     if not _executable(pid).startswith("python"):
         return None
     arguments, environment = read_arguments(pid), read_environment(pid)
-    why, several = why_unhooked(arguments, environment, hooks), is_one_of_several(environment)
+    why, several = why_unhooked(arguments, environment, hooks, pid), is_one_of_several(arguments, environment)
     return Python(pid, " ".join(arguments), torch or _loaded_torch(pid), why=why, several=several)
 
 
@@ -106,10 +112,13 @@ def read_arguments(pid: int) -> List[str]:
     return [os.fsdecode(word) for word in read_command(pid).split(b"\0")[:-1]]
 
 
-def is_one_of_several(environment: Sequence[bytes]) -> bool:
-    """Return True if this is the environment of one of several training processes."""
+def is_one_of_several(arguments: Sequence[str], environment: Sequence[bytes]) -> bool:
+    """Return True for one of several training processes, and for a torchrun that unpickles the state in its store."""
     counts = [value[len(WORLD) :] for value in environment if value.startswith(WORLD)]
-    return bool(counts) and counts[0].isdigit() and counts[0] not in (b"0", b"1")
+    if counts and counts[0].isdigit() and counts[0] not in (b"0", b"1"):
+        return True
+    launches = any(os.path.basename(word) in ELASTIC for word in arguments[:8])
+    return launches and any(map(RENDEZVOUS.match, arguments))
 
 
 def read_notes(folder: str) -> Dict[int, Python]:
@@ -122,8 +131,11 @@ def read_notes(folder: str) -> Dict[int, Python]:
     return pythons
 
 
-def why_unhooked(arguments: Sequence[str], environment: Sequence[bytes], hooks: str) -> str:
-    """Return why the hooks do not run in a process with this command line and environment, or "" if unknown."""
+def why_unhooked(arguments: Sequence[str], environment: Sequence[bytes], hooks: str, pid: int = 0) -> str:
+    """Return why the hooks do not run in a process with this command line and environment, or "" if unknown.
+
+    With `pid`, a process that does not see the folder of the hooks, as in a container, is recognised too.
+    """
     flag = isolating_flag(arguments)
     if flag:
         return flag
@@ -131,7 +143,22 @@ def why_unhooked(arguments: Sequence[str], environment: Sequence[bytes], hooks: 
     folders = os.fsdecode(paths[0]).split(os.pathsep) if paths else []
     if environment and hooks not in folders:
         return PATH_REPLACED
+    if environment and not all(any(each.startswith(names) for each in environment) for names in VARIABLES):
+        return VARIABLES_REMOVED
+    if pid and not _sees(pid, hooks):
+        return OUT_OF_SIGHT
     return CUSTOMIZE_HIDDEN if folders and folders[0] != hooks else ""
+
+
+def _sees(pid: int, folder: str) -> bool:
+    """Return False if the folder does not exist in the process's view of the file system."""
+    try:
+        os.stat(f"/proc/{pid}/root{folder}")
+    except (FileNotFoundError, NotADirectoryError):
+        return not os.path.isdir(f"/proc/{pid}")
+    except OSError:
+        pass
+    return True
 
 
 def isolating_flag(arguments: Sequence[str]) -> str:

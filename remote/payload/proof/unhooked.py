@@ -11,7 +11,9 @@ from typing import Dict, Iterable, Mapping, NamedTuple, Optional
 from remote.payload.processes.identity import Process, read_environment
 from remote.payload.proof.pythons import (
     CUSTOMIZE_HIDDEN,
+    OUT_OF_SIGHT,
     PATH_REPLACED,
+    VARIABLES_REMOVED,
     Python,
     inspect_python,
     is_one_of_several,
@@ -36,6 +38,15 @@ _REASONS: Dict[str, Reason] = {
     PATH_REPLACED: Reason(
         "PYTHONPATH was set without its earlier value",
         "keep the earlier value where you set it: export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}",
+    ),
+    VARIABLES_REMOVED: Reason(
+        "the variables HALFSTEP_* of the job were removed from its environment",
+        "pass the whole environment on: start it without `env -i` and `sudo`, and let srun export all variables",
+    ),
+    OUT_OF_SIGHT: Reason(
+        "it runs in a container that does not contain the folder of the hooks",
+        "mount halfstep's folder on the host in the container, for example apptainer exec --bind, or use `container:`"
+        " of the host file",
     ),
     CUSTOMIZE_HIDDEN: Reason(
         "another sitecustomize.py comes first on PYTHONPATH",
@@ -85,6 +96,6 @@ def find_unsigned(processes: Iterable[Process], hooks: str) -> Optional[Reason]:
 
 
 def _lacks_hooks(pid: int, hooks: str) -> bool:
-    environment = read_environment(pid)
-    several = is_one_of_several(environment)
-    return several and why_unhooked(read_arguments(pid), environment, hooks) not in ("", CUSTOMIZE_HIDDEN)
+    arguments, environment = read_arguments(pid), read_environment(pid)
+    several = is_one_of_several(arguments, environment)
+    return several and why_unhooked(arguments, environment, hooks, pid) not in ("", CUSTOMIZE_HIDDEN)

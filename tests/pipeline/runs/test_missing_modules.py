@@ -80,7 +80,7 @@ def test_a_package_that_is_listed_already_is_installed_into_an_environment_of_th
 ) -> None:
     view = project(tmp_path / "project", "fixers.environment=create")
     (view.loaded.root / "requirements.txt").write_text(listed)
-    view = replace(view, scan=scan_project(view.loaded.root))
+    view = replace(view, scan=scan_project(view.loaded.root), workdir=str(tmp_path / "workdir"))
     if in_project:
         venv = Path(view.workdir, view.layout.tree, "venv/bin")
         venv.mkdir(parents=True)

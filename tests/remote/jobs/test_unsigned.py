@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,8 @@ from remote.protocol.jobs import JobResult, JobState
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench
 
-HOOKS = "/job/hooks"
+HOOKS = "{hooks}"
+KEPT = {"HALFSTEP_KEY_FILE": "/key", "HALFSTEP_WATCH": "/run"}
 LOADED = "import time, torch; time.sleep(600)"
 
 
@@ -42,19 +44,23 @@ def test_a_job_ends_before_unhooked_processes_exchange_anything(bench: Bench, st
         ({"WORLD_SIZE": "2", "PYTHONPATH": "src"}, True),
         ({"WORLD_SIZE": "1", "PYTHONPATH": "src"}, False),
         ({"PYTHONPATH": "src"}, False),
-        ({"WORLD_SIZE": "2", "PYTHONPATH": HOOKS}, False),
-        ({"WORLD_SIZE": "2", "PYTHONPATH": f"src:{HOOKS}"}, False),
+        ({"WORLD_SIZE": "2", "PYTHONPATH": HOOKS}, True),
+        ({"WORLD_SIZE": "2", "PYTHONPATH": HOOKS, **KEPT}, False),
+        ({"WORLD_SIZE": "2", "PYTHONPATH": f"src:{HOOKS}", **KEPT}, False),
     ],
 )
-def test_only_a_process_that_would_sign_with_the_hooks_is_found(variables: dict[str, str], found: bool) -> None:
+def test_only_a_process_that_would_sign_with_the_hooks_is_found(
+    tmp_path: Path, variables: dict[str, str], found: bool
+) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "WORLD_SIZE"}
+    variables = {name: value.format(hooks=tmp_path) for name, value in variables.items()}
     argv = [sys.executable, "-c", "import torch; print(flush=True); input()"]
     with subprocess.Popen(argv, env={**environment, **variables}, stdin=-1, stdout=-1) as process:
         assert process.stdout is not None
         process.stdout.readline()
         running = read_process(process.pid)
         assert running is not None
-        reason = find_unsigned([running], HOOKS)
+        reason = find_unsigned([running], str(tmp_path))
         process.kill()
     assert (reason is not None) is found
 

@@ -32,13 +32,20 @@ class Hooks:
     def __init__(self) -> None:
         self.armed = False
         self.recorder: Optional[Recorder] = None
+        self._has_torch = False
         self._training = Training()
         self._runtime: Optional[Runtime] = None
 
     def executed(self, name: str) -> None:
-        """Install the hooks after a module of torch has been executed, unless torch itself is still being imported."""
+        """Install the hooks after a module of torch has been executed, unless torch itself is still being imported.
+
+        If the hooks could not be installed, a module that is imported later is protected against other users all the
+        same.
+        """
         if name == "torch" or self.recorder is not None:
             self.start()
+        elif self._has_torch:
+            _protect()
 
     def start(self) -> None:
         """Install the hooks. On failure, write a note with the reason, or raise if the run needs the runtime plan.
@@ -46,9 +53,8 @@ class Hooks:
         Raises every error of the protection against other users of the host: training must not begin without it.
         """
         folder = os.environ.get(PROOF, "")
-        bind_stores()
-        keep_stores_private()
-        sign_objects()
+        self._has_torch = True
+        _protect()
         try:
             if self.recorder is None:
                 if folder:
@@ -68,6 +74,13 @@ class Hooks:
             _note(folder or os.environ[WATCH], torch=True, fault=traceback.format_exc())
         else:
             _note(folder, torch=True)
+
+
+def _protect() -> None:
+    """Protect what the processes of a training send each other against other users of the host."""
+    bind_stores()
+    keep_stores_private()
+    sign_objects()
 
 
 HOOKS = Hooks()

@@ -22,7 +22,7 @@ from .measured_step import MeasuredStep, measure_step
 from .modules import MEASURED_FORWARDS, ModuleMeasure
 from .origins import Origins
 from .quiet import Ledger, quiet
-from .recorder import DetailRecorder
+from .recorder import DetailRecorder, number_in_environment
 from .report import Crash, Flags, RankReport, write_json
 from .schedules import zero_from
 from .step_log import Clip, StepLog
@@ -45,8 +45,8 @@ class ProofRecorder:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.log = StepLog(*(int(os.environ.get(f"HALFSTEP_PROOF_{name}") or most) for name, most in LIMITS))
-        self.rank = int(os.environ.get("RANK", "0"))
-        self.world = int(os.environ.get("WORLD_SIZE", "1"))
+        self.rank = number_in_environment("RANK", 0)
+        self.world = number_in_environment("WORLD_SIZE", 1)
         self.ledger = Ledger()
         self.release: Callable[[], None] = lambda: None
         self.origins = Origins(self.ledger)

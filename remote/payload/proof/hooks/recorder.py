@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
 
 from .interruptions import Interruptions
 from .loss_graph import Start
 from .origins import Origins
+
+
+def number_in_environment(name: str, otherwise: int) -> int:
+    """Return the number in a variable of a launcher, or `otherwise`: a script may export an empty RANK."""
+    text = os.environ.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else otherwise
 
 
 class Recorder(Protocol):

@@ -13,7 +13,7 @@ import io
 import os
 import sys
 import warnings
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from .patching import replace
 from .private_store import spans_hosts
@@ -78,11 +78,9 @@ class Key:
         self._path = path
         self._key = b""
 
-    def signs(self) -> bool:
-        """Return True if this process exchanges objects with other processes, all on this host."""
-        dist = sys.modules["torch.distributed.distributed_c10d"]
-        alone = dist.is_initialized() and dist.get_world_size() == 1
-        return not alone and not spans_hosts()
+    def signs(self, group: Any) -> bool:
+        """Return True if the processes of this group, or of the default group for None, are several on this host."""
+        return not spans_hosts() and not _is_alone(group)
 
     def signed(self, data: bytes) -> bytes:
         """Return the data with its signature. Raises RuntimeError if the key cannot be read."""
@@ -95,6 +93,21 @@ class Key:
         if not hmac.compare_digest(self.signed(data), received):
             raise RuntimeError(UNSIGNED)
         return data
+
+
+def _is_alone(group: Any) -> bool:
+    """Return True if the group consists of this process. Before a default group exists, None stands for unknown."""
+    dist = sys.modules["torch.distributed.distributed_c10d"]
+    known = group is not None or dist.is_initialized()
+    return bool(known and dist.get_world_size(group) == 1)
+
+
+def _group_of(call: Tuple[Any, ...], named: Dict[str, Any]) -> Any:
+    """Return the group of a call of PACK or UNPACK, their third argument since torch 2.1.
+
+    torch before 2.1 does not pass the group: then the default group decides.
+    """
+    return named.get("group", call[2] if len(call) > 2 else None)
 
 
 def _read_key(path: str) -> bytes:
@@ -115,7 +128,7 @@ def _signing(torch: Any, key: Key) -> Callable[[Callable[..., Any]], Callable[..
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         def pack(*args: Any, **kwargs: Any) -> Tuple[Any, Any]:
             packed, size = original(*args, **kwargs)
-            if not key.signs():
+            if not key.signs(_group_of(args, kwargs)):
                 return packed, size
             data = bytearray(key.signed(_bytes_of(packed, packed.numel())))
             # Object collectives resize the tensor, for which torch must own its memory.
@@ -129,7 +142,7 @@ def _signing(torch: Any, key: Key) -> Callable[[Callable[..., Any]], Callable[..
 def _verifying(key: Key) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         def unpack(tensor: Any, tensor_size: Any, *args: Any, **kwargs: Any) -> Any:
-            if not key.signs():
+            if not key.signs(_group_of((tensor, tensor_size, *args), kwargs)):
                 return original(tensor, tensor_size, *args, **kwargs)
             count = len(key.verified(_bytes_of(tensor, max(0, int(tensor_size)))))
             return original(tensor[:count], count, *args, **kwargs)
@@ -144,7 +157,7 @@ def _broadcasting(torch: Any, key: Key) -> Callable[[Callable[..., Any]], Callab
 
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         def broadcast(obj: Any, src_rank: int, group: Any = None, device: Any = "cpu") -> Any:
-            if not key.signs():
+            if not key.signs(group):
                 return original(obj, src_rank, group, device)
             dist = torch.distributed
             sends = dist.get_rank() == src_rank

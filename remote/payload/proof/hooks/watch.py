@@ -17,7 +17,7 @@ from .loss_graph import Start
 from .monitor import Anomaly, StepMonitor
 from .progress import ProgressRecord
 from .quiet import Ledger, quiet
-from .recorder import DetailRecorder
+from .recorder import DetailRecorder, number_in_environment
 from .report import write_json
 from .resumed import OpenedFiles, TrainingStart, describe_start, find_start
 from .rules import adapter_is_idle, is_adapter
@@ -58,7 +58,7 @@ class WatchRecorder:
 
     def __init__(self, run: str) -> None:
         self.run = run
-        self.rank = int(os.environ.get("RANK", "0"))
+        self.rank = number_in_environment("RANK", 0)
         self.stops = os.environ.get("HALFSTEP_WATCH_STOP", "1") != "0"
         self.writes_progress = os.environ.get("HALFSTEP_WATCH_PROGRESS", "1") != "0" and self.rank == 0
         self.progress = ProgressRecord(os.path.join(run, "losses.txt") if self.writes_progress else "")
