@@ -119,6 +119,11 @@ def _hint(match: re.Match[str], image: str, host: str) -> str:
         return on_host("sudo systemctl start docker", host=host)
     if step == "daemon":
         return on_host("{} version", engine, host=host)
+    return _image_hint(step, engine, image, host)
+
+
+def _image_hint(step: str, engine: str, image: str, host: str) -> str:
+    """Return the command that pulls or runs the image without halfstep."""
     if step == "image":
         source = "docker://" if engine == "apptainer" and "://" not in image else ""
         return on_host("{} pull {}", engine, f"{source}{image}", host=host)
