@@ -28,6 +28,8 @@ CONFIGS = ("config.json", "adapter_config.json")
 SHOWN = 3
 MOST = 200
 """The number of files and folders that one command downloads."""
+MOST_LEVELS = 20
+"""The number of folders above a file or folder that the command downloads. The paths are compared level by level."""
 OWN_WEIGHTS = "own-weights"
 PLAIN_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,+=@-]*")
 PLAIN_FOLDER = re.compile(r"/[A-Za-z0-9_./,+=@-]*")
@@ -69,9 +71,12 @@ def find_own_weights(host: Host, config: HostConfig, project: str, run: str, fol
 
 
 def _is_plain(workdir: str, name: str) -> bool:
-    """Return True if neither path has `..` or special characters, and the relative path `name` has no hidden parts."""
+    """Return True if neither path has `..` or special characters, and the relative path `name` no hidden parts.
+
+    A path in more than MOST_LEVELS folders is not plain either.
+    """
     plain_folder = PLAIN_FOLDER.fullmatch(workdir) is not None and ".." not in workdir.split("/")
-    return plain_folder and all(map(PLAIN_PART.fullmatch, name.split("/")))
+    return plain_folder and name.count("/") <= MOST_LEVELS and all(map(PLAIN_PART.fullmatch, name.split("/")))
 
 
 def _is_weights(entry: Entry) -> bool:

@@ -64,9 +64,10 @@ WORDS = (
 )
 PASSWORDS = WORDS[:4]
 # The text after the name of a secret: a separator, then the value, which is one token with or without quotes.
+# Repetitions are possessive: a value may contain the stars before it, and many ways to divide them would be tried.
 VALUE = re.compile(
-    rb"(?:[ _-]?(?:access[ _-]?)?key)?[\"'`*]*[ \t]*[:=][ \t*]*"
-    rb"([\"'`]?)([^\s\"'`,;<>(){}\[\]]{6,200})\1(?=[\s,;}\])\"'`]|$)"
+    rb"(?:[ _-]?(?:access[ _-]?)?key)?[\"'`*]*+[ \t]*+[:=][ \t*]*+"
+    rb"([\"'`]?)([^\s\"'`,;<>(){}\[\]]{6,200}+)\1(?=[\s,;}\])\"'`]|$)"
 )
 # What a line may contain before the name of a secret, the letters of a name, and what may follow the value. The first
 # two are no pattern: two repetitions that match the same character take quadratic time.

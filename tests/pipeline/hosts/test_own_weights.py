@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from pipeline.config.host_model import HostConfig
-from pipeline.hosts.own_weights import download_command, find_own_weights
+from pipeline.hosts.own_weights import MOST_LEVELS, download_command, find_own_weights
 from pipeline.verbs.pull import no_adapter
 from remote.host import Entry
 from remote.protocol.layout import ProjectLayout
@@ -168,3 +169,18 @@ def test_SE_12_weights_are_never_copied_into_a_folder_that_exists(tmp_path: Path
     command = download_command(HostConfig(host="local"), ["/w/src"], folder)
     assert shlex.split(command)[:2] == ["mkdir", str(tmp_path / "own-weights-2")]
     assert shlex.split(command)[-1] == str(tmp_path / "own-weights-2")
+
+
+@pytest.mark.parametrize("count", [2, 200])
+def test_SE_weights_in_very_deep_folders_are_named_but_not_downloaded(count: int) -> None:
+    deep = [f"code/{number}/{'a/' * 900}m.pt" for number in range(count)]
+    began = time.process_time()
+    found = find_own_weights(host_with(*deep), HostConfig(host="titan"), "p-1", "plain-1", FOLDER)
+    assert time.process_time() - began < 5
+    assert found is not None and "code/0/a/a" in found.message and found.command == ""
+
+
+def test_weights_in_folders_up_to_the_limit_are_downloaded_beside_deeper_ones() -> None:
+    paths = [f"code/{'a/' * (MOST_LEVELS - 1)}m.pt", f"code/{'b/' * MOST_LEVELS}n.pt"]
+    found = find_own_weights(host_with(*paths), HostConfig(host="titan"), "p-1", "plain-1", FOLDER)
+    assert found is not None and "/m.pt" in found.command and "n.pt" not in found.command

@@ -184,3 +184,18 @@ def test_SE_a_line_of_many_values_is_searched_in_linear_time(before, value):
 def test_SE_04_a_word_is_a_password_only_if_it_fills_the_line(line, is_secret):
     text = f"Notes\n{line}\nmore\n".encode()
     assert bool(secret_by_content("notes.txt", text, len(text))) == is_secret
+
+
+@pytest.mark.parametrize("text", ["pwd=" + "*" * 60, "pwd=" + "=" * 260, "pwd=" + " " * 30 + "*" * 30])
+def test_SE_each_value_is_matched_in_one_way_only(text):
+    data = [(f"{number}\n{text * 20_000}")[:65_500].encode() for number in range(10)]
+    began = time.process_time()
+    assert not any(secret_by_content("notes.txt", each, len(each)) for each in data)
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    "line", ["**password:** **Tr0ub4dor&3**", "pwd=*** Tr0ub4dor&3", "* `password` = *Tr0ub4dor&3*"]
+)
+def test_a_value_with_stars_around_it_is_found(line):
+    assert "password" in secret_by_content("notes.md", line.encode(), 30).replace("pwd", "password")
