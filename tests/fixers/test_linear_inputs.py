@@ -21,7 +21,7 @@ from fixers.sources.options import entries_of
 from fixers.sources.python import CLOSES, TREES
 from fixers.sources.splice import text_of
 from pipeline.config.candidates import _trainers, _training_call_kind
-from remote.project.included_files import _Scope
+from remote.project.scope import Scope
 
 
 def cpu_s(act: Callable[[], object]) -> float:
@@ -103,8 +103,8 @@ def test_SE_a_literal_before_a_chain_of_calls_is_not_rendered_for_each_call() ->
 
 def test_SE_deep_paths_of_an_index_take_a_memory_like_their_length() -> None:
     paths = frozenset(f"{number:06}\U0001f600/" + "a/" * 2000 + "b" for number in range(20))
-    scope = _Scope()
-    scope.__dict__["tracked"] = paths
+    scope = Scope()
+    scope.__dict__["_keys"] = paths
     tracemalloc.start()
     assert scope.holds_tracked("000001\U0001f600/a") and not scope.holds_tracked("000001\U0001f600/b")
     assert not scope.holds_tracked("00000") and scope.holds_tracked("000019\U0001f600")
