@@ -12,7 +12,7 @@ from pipeline.config.destination import is_destination
 from pipeline.config.shipped import shipped_configs
 from remote.errors import BadUsage
 from remote.link.address import HOST, LOCAL
-from remote.link.ssh.aliases import is_alias, list_aliases
+from remote.link.ssh.aliases import file_of_alias, is_alias, list_aliases
 from remote.project.paths import exists, expanded, is_file, is_folder
 from remote.project.records_folder import RECORDS_FOLDER, require_own_records
 from remote.protocol.dataclass import dataclass
@@ -55,16 +55,16 @@ def _near_path(typed: str, path: Path, cwd: Path) -> str:
 class HostSource:
     """The file with the settings of a host.
 
-    `path` is None for an alias, an address or `local`. `shadows`: the file belongs to the project, and ~/.ssh/config
-    has an alias of the same name.
+    `path` is None for an alias, an address or `local`. `shadows` is the configuration file of ssh that has an alias of
+    the same name as a file of the project, else "".
     """
 
     path: Path | None = None
-    shadows: bool = False
+    shadows: str = ""
 
 
 def find_host(name: str, cwd: Path, config_path: Path | None = None) -> HostSource:
-    """Find a host: first in the files of the project, then in the aliases of ~/.ssh/config, then in the shipped files.
+    """Find a host: first in the files of the project, then in ssh's aliases, then in the shipped files.
 
     `config_path` is the file of a run's config. The hosts in the folder of that file come first, unless the config is
     built in. An ssh command, and a name with a user or a port, are never treated as the name of a file.
@@ -73,13 +73,13 @@ def find_host(name: str, cwd: Path, config_path: Path | None = None) -> HostSour
         return HostSource()
     first = [config_path.parent] if config_path is not None and config_path.parent != shipped_configs() else []
     path = _file_of(name, cwd, [folder / "hosts" for folder in (*first, *config_folders(cwd))])
-    if path is None or is_path(name) or name == LOCAL or not is_alias(name):
+    if path is None or is_path(name) or name == LOCAL or not (file := file_of_alias(name)):
         return HostSource(path)
-    return HostSource() if is_shipped_host(path) else HostSource(path, shadows=True)
+    return HostSource() if is_shipped_host(path) else HostSource(path, shadows=file)
 
 
 def is_configured_host(name: str, cwd: Path) -> bool:
-    """Return True if `name` is a plain name, and a host file or an alias of ~/.ssh/config has this name."""
+    """Return True if `name` is a plain name, and a host file or an alias of ssh has this name."""
     if is_path(name) or is_destination(name) or not HOST.fullmatch(name):
         return False
     return find_host(name, cwd).path is not None or is_alias(name)

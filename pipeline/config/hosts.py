@@ -58,7 +58,8 @@ class LoadedHost:
     def note(self) -> str:
         """A note that a host file was used instead of an alias of the same name, or "" if there is no such alias."""
         if self.source.shadows and self.file_values.get("host") != self.name:
-            return f"{self.name} is {self.path}, not the alias of the same name in ~/.ssh/config"
+            file = self.source.shadows.removeprefix("your ")
+            return f"{self.name} is {self.path}, not the alias of the same name in {file}"
         return ""
 
 

@@ -15,6 +15,7 @@ from pipeline.hosts.pinned_keys import pinned_keys
 from pipeline.records.consents import is_confirmed, keep_consent
 from remote.link.address import canonical, parse_hop
 from remote.link.ssh.host_keys import is_known_host, own_known_hosts
+from remote.link.ssh.resolve import SYSTEM_KNOWN_HOSTS
 from remote.project.user_folder import home, user_file
 
 RULES = "6 "
@@ -49,7 +50,8 @@ def machine_names(host: LoadedHost) -> Iterator[tuple[str, int | None]]:
 def known_hosts_file(name: str, environment: Mapping[str, str], port: int | None) -> str:
     """Return the known_hosts file that contains the name or another spelling of it, such as 127.1, or ""."""
     names = {name, canonical(name)}
-    places = [folder / "known_hosts" for folder in (home(environment) / ".ssh", own_known_hosts(environment).parent)]
+    users, own = home(environment) / ".ssh/known_hosts", own_known_hosts(environment)
+    places = [users, own, *map(Path, SYSTEM_KNOWN_HOSTS)]
     return next((str(path) for path in places for each in names if is_known_host(path, each, port)), "")
 
 

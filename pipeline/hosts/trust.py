@@ -21,7 +21,7 @@ from remote.errors import BadUsage, DiskFull, HostFileUntrusted
 from remote.link.address import LOCAL, Address, canonical, is_this_machine, parse_hop
 from remote.link.hosts_file import listed_addresses
 from remote.link.prompter import Prompter, confirms
-from remote.link.ssh.aliases import is_alias, list_aliases
+from remote.link.ssh.aliases import file_of_alias, list_aliases
 from remote.link.ssh.route import ResolvedHop
 from remote.project.user_folder import user_file
 from remote.protocol.hidden import hide
@@ -233,8 +233,8 @@ def _place_of(host: LoadedHost, name: str, environment: Mapping[str, str], port:
 
     A name that known_hosts did not contain when the host file was accepted is not searched for there.
     """
-    if is_alias(name, environment):
-        return "your ~/.ssh/config"
+    if file := file_of_alias(name, environment):
+        return file
     known = known_hosts_file(name, environment, port)
     if known and not was_new(host, name, environment, port):
         return known
@@ -244,13 +244,13 @@ def _place_of(host: LoadedHost, name: str, environment: Mapping[str, str], port:
 def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> str:
     """Return a phrase for the machine that the host's name would select without the host file, or "" for no machine.
 
-    The name may be an alias of ~/.ssh/config, a network name or address, or a name in known_hosts or /etc/hosts. DNS is
-    not queried, because a query takes time. If --host is the path of a host file, the file's name without .yaml is
-    used, but does not count as a network name. A hashed name in known_hosts is found with the file's port.
+    The name may be an alias of ssh, a network name or address, or a name in known_hosts or /etc/hosts. DNS is not
+    queried, because a query takes time. If --host is the path of a host file, the file's name without .yaml is used,
+    but does not count as a network name. A hashed name in known_hosts is found with the file's port.
     """
     name = host.name
     if host.source.shadows:
-        return f"the alias {name} of your ~/.ssh/config"
+        return f"the alias {name} of {host.source.shadows}"
     if name == LOCAL:
         return ""
     if not is_path(host.argument or name) and ("." in name or ":" in name):

@@ -1,4 +1,4 @@
-"""List the host aliases in ~/.ssh/config. resolve.py reads their options with `ssh -G`."""
+"""List the host aliases in ssh's configuration files. resolve.py reads their options with `ssh -G`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from remote.link.ssh.config_words import ssh_words
-from remote.project.user_folder import home
+from remote.project.user_folder import account_home, home
 from remote.protocol.text import file_lines
 
+SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
+USERS_CONFIG = "your ~/.ssh/config"
 MAX_INCLUDE_DEPTH = 8
 PATTERN = frozenset("*?!")
 BLANK = " \t\r\f"
@@ -19,14 +21,32 @@ MATCH_KEYWORDS = ("host", "originalhost")
 
 
 def list_aliases(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """Return the names on Host lines that are not patterns, in order, including the names in included files."""
-    names = (value for line in _host_lines(environment) for value in line if not PATTERN & set(value))
+    """Return the names on Host lines of ~/.ssh/config that are not patterns, in order.
+
+    The names in included files are listed too.
+    """
+    names = (value for line in _users_lines(environment) for value in line if not PATTERN & set(value))
     return tuple(dict.fromkeys(names))
 
 
 def is_alias(name: str, environment: Mapping[str, str] | None = None) -> bool:
     """Return True if a `Host` or `Match host` line matches `name`; `Host *` does not count."""
-    return any(_matches(name, line) for line in _host_lines(environment))
+    return bool(file_of_alias(name, environment))
+
+
+def file_of_alias(name: str, environment: Mapping[str, str] | None = None) -> str:
+    """Return the configuration file whose `Host` or `Match host` line matches `name`, or "" if there is none.
+
+    The result is USERS_CONFIG, or the path of the configuration of the system, also for a line in an included file.
+    """
+    if any(_matches(name, line) for line in _users_lines(environment)):
+        return USERS_CONFIG
+    return str(SYSTEM_CONFIG) if any(_matches(name, line) for line in _system_lines(environment)) else ""
+
+
+def reads_system_config(environment: Mapping[str, str]) -> bool:
+    """Return True if `ssh` reads its default files: HALFSTEP_SSH_CONFIG is not set, and HOME is the account's."""
+    return not environment.get("HALFSTEP_SSH_CONFIG") and str(home(environment)) == account_home()
 
 
 def _matches(name: str, patterns: list[str]) -> bool:
@@ -35,12 +55,18 @@ def _matches(name: str, patterns: list[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns if pattern.strip("*?"))
 
 
-def _host_lines(environment: Mapping[str, str] | None) -> Iterator[list[str]]:
+def _users_lines(environment: Mapping[str, str] | None) -> Iterator[list[str]]:
     """Yield the patterns of each `Host` and `Match host` line in order, including the lines of included files."""
     environment = os.environ if environment is None else environment
     folder = home(environment) / ".ssh"
     path = Path(environment.get("HALFSTEP_SSH_CONFIG") or folder / "config")
     yield from _patterns(path, folder, MAX_INCLUDE_DEPTH)
+
+
+def _system_lines(environment: Mapping[str, str] | None) -> Iterator[list[str]]:
+    """Yield the patterns in the configuration of the system if `ssh` reads it, as _users_lines does."""
+    if reads_system_config(os.environ if environment is None else environment):
+        yield from _patterns(SYSTEM_CONFIG, SYSTEM_CONFIG.parent, MAX_INCLUDE_DEPTH)
 
 
 def _patterns(path: Path, folder: Path, depth: int) -> Iterator[list[str]]:
@@ -55,7 +81,7 @@ def _patterns(path: Path, folder: Path, depth: int) -> Iterator[list[str]]:
 
 
 def _included(value: str, folder: Path, depth: int) -> Iterator[list[str]]:
-    """Yield the patterns of the included files. Relative paths are relative to ~/.ssh, see ssh_config(5)."""
+    """Yield the patterns of the included files. Relative paths are below ~/.ssh or /etc/ssh, see ssh_config(5)."""
     pattern = folder.parent / value[2:] if value.startswith("~/") else folder / value
     try:
         files = sorted(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from remote.errors import BadUsage, CannotConnect
 from remote.link.address import Hop
+from remote.link.ssh.aliases import reads_system_config
 from remote.link.ssh.config_words import split_paths, ssh_words
 from remote.project.user_folder import account_home, home
 from remote.protocol.shell import shell_command
@@ -59,10 +60,9 @@ def _config_file(environment: Mapping[str, str]) -> list[str]:
     path = environment.get("HALFSTEP_SSH_CONFIG")
     if path:
         return ["-F", path]
-    folder = home(environment)
-    if str(folder) == account_home():
+    if reads_system_config(environment):
         return []
-    config = folder / ".ssh/config"
+    config = home(environment) / ".ssh/config"
     return ["-F", str(config) if config.is_file() else "none"]
 
 

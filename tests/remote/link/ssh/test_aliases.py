@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from remote.link.ssh.aliases import is_alias, list_aliases
+from remote.link.ssh import aliases
+from remote.link.ssh.aliases import USERS_CONFIG, file_of_alias, is_alias, list_aliases
 from remote.link.ssh.plain_config import read_plain_config
 
 
@@ -67,3 +68,32 @@ def test_a_name_is_an_alias_if_a_line_matches_it_but_not_every_host(
     tmp_path: Path, config: str, name: str, alias: bool
 ) -> None:
     assert is_alias(name, write(tmp_path, {"config": config})) is alias
+
+
+@pytest.mark.parametrize(
+    ("system", "name", "found"),
+    [
+        ("Host cluster\n  HostName 10.0.0.2\n", "cluster", True),
+        ("Host login?.lab\n", "login1.lab", True),
+        ("Include ssh_config.d/*.conf\nHost *\n  HashKnownHosts yes\n", "included", True),
+        ("Include ssh_config.d/*.conf\nHost *\n  HashKnownHosts yes\n", "cluster", False),
+        ("Host *\n  SendEnv LANG\nHost ?*\n  User me\nMatch all\n  User me\n", "cluster", False),
+        ("", "cluster", False),
+    ],
+)
+def test_SE_a_name_in_the_configuration_of_the_system_is_an_alias(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, name: str, found: bool
+) -> None:
+    path = tmp_path / "etc/ssh_config"
+    (tmp_path / "etc/ssh_config.d").mkdir(parents=True)
+    (tmp_path / "etc/ssh_config.d/lab.conf").write_text("Host included\n")
+    path.write_text(system)
+    monkeypatch.setattr(aliases, "SYSTEM_CONFIG", path)
+    environment = write(tmp_path / "me", {"config": "Host mine\n"})
+    assert not is_alias(name, environment), "ssh does not read the file if HOME is not that of the account"
+    monkeypatch.setattr(aliases, "account_home", lambda: str(tmp_path / "me"))
+    assert file_of_alias(name, environment) == (str(path) if found else "")
+    assert file_of_alias("mine", environment) == USERS_CONFIG
+    other = {**environment, "HALFSTEP_SSH_CONFIG": str(tmp_path / "none")}
+    assert file_of_alias(name, other) == "", "ssh -F does not read the file of the system"
+    assert list_aliases(environment) == ("mine",)
