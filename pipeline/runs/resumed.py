@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from pipeline.config.hosts import LoadedHost
 from pipeline.config.overrides import HOST_PREFIX, host_overrides, parse_override
+from pipeline.hosts.new_names import line_of
 from pipeline.hosts.pinned_keys import destination_of
-from pipeline.records.find_run import named_run
-from pipeline.records.runs import read_note
-from pipeline.runs.selection import DATA_PATH, PROJECT, SECRETS, is_set
+from pipeline.messages.hints import overrides_in
+from pipeline.records.find_run import find_note, named_run
+from pipeline.records.layout import Records
+from pipeline.records.runs import RunNote, read_note
+from pipeline.runs.selection import DATA_PATH, PROJECT, SECRETS, Selection, is_set
 from remote.errors import HostFileUntrusted
+from remote.link.prompter import Prompter, confirms
 
 TYPED = (PROJECT, DATA_PATH, SECRETS)
 """The settings of a config that need no confirmation if the user typed them."""
+NOTHING_SENT = "; nothing was sent"
 
 
 def require_same_machines(run: str, hosts: Sequence[LoadedHost], overrides: Sequence[str], cwd: Path) -> None:
@@ -23,18 +29,54 @@ def require_same_machines(run: str, hosts: Sequence[LoadedHost], overrides: Sequ
     `overrides` are the `--set` options in the record of the run. What the user typed is valid for the machine that the
     host file named then: `git pull` may have changed the file.
     """
+    if sent := _sent(overrides):
+        note, records = named_run(run, cwd)
+        if moved := _moved(note, records, hosts):
+            raise _refused(moved, sent, note.resume_command)
+
+
+def require_choices_again(
+    run: str, selections: Sequence[Selection], records: Records, prompter: Prompter | None
+) -> None:
+    """Ask whether what the options select may be sent to a host that is not that of the record any more.
+
+    The user may have pasted a command that halfstep printed for the recorded machine. A host without a file of the
+    project is the user's own choice. Raises HostFileUntrusted.
+    """
+    sent = _sent([following for word, following in pairwise(overrides_in(selections[0].given)) if word == "--set"])
+    if not sent:
+        return
+    note = find_note(records, run, trained=True)
+    moved = _moved(note, records, [one.host for one in selections if line_of(one.host)])
+    if moved is None:
+        return
+    refused = _refused(moved, sent, note.start_command)
+    subject = refused.message.removesuffix(NOTHING_SENT)
+    if not confirms(prompter, subject, "May it be sent to this machine?"):
+        raise refused
+
+
+def _sent(overrides: Sequence[str]) -> str:
+    """Return the names of the settings among `overrides` that select what is sent."""
     typed = [".".join(key) for key in TYPED if is_set(key, overrides)]
     if any(parse_override(one, HOST_PREFIX).covers(SECRETS) for one in host_overrides(overrides)):
         typed.append("host.secrets")
-    if not typed:
-        return
-    note, records = named_run(run, cwd)
+    return ", ".join(typed)
+
+
+def _moved(note: RunNote, records: Records, hosts: Sequence[LoadedHost]) -> LoadedHost | None:
+    """Return the first host that is not the machine, account or host key of the run's record, or None."""
     for host in hosts:
         known = read_note(records.run(note.run, host.name))
         if known is None or not known.own or known.trust.destination != destination_of(host):
-            raise HostFileUntrusted(
-                f"{host.name} ({host.config.host}) is not the machine, account or host key for which you typed "
-                f"{', '.join(typed)}; nothing was sent",
-                where=str(host.path or host.name),
-                hint=note.resume_command,
-            )
+            return host
+    return None
+
+
+def _refused(host: LoadedHost, sent: str, hint: str) -> HostFileUntrusted:
+    return HostFileUntrusted(
+        f"{host.name} ({host.config.host}) is not the machine, account or host key for which you typed {sent}"
+        f"{NOTHING_SENT}",
+        where=str(host.path or host.name),
+        hint=hint,
+    )

@@ -13,6 +13,7 @@ from pipeline.messages.as_json import rows_to_json
 from pipeline.messages.outcome import JobOutcome, Outcome
 from pipeline.records.find_run import find_note
 from pipeline.records.layout import Records
+from pipeline.runs.resumed import require_choices_again
 from pipeline.runs.selection import Selection
 from pipeline.show.prompts import prompter_for
 from pipeline.show.screen import Screen
@@ -55,6 +56,9 @@ def run(
             outcomes = run_several([selection, *more], screen, options, pending, prompter=prompter)
         return show_several(outcomes, screen)
     with screen:
+        if resume:
+            every = [selection, *(other for other, _ in others)]
+            require_choices_again(resume, every, Records(selection.loaded.root), prompter)
         if others:
             outcome = run_on_all([(selection, pending), *others], screen, options, prompter=prompter)
         else:

@@ -13,10 +13,12 @@ from pipeline.hosts.recorded_trust import trust_in
 from pipeline.records.host_trust import HostTrust
 from pipeline.records.layout import Records
 from pipeline.records.runs import write_note
-from pipeline.runs.resumed import require_same_machines
+from pipeline.runs.resumed import require_choices_again, require_same_machines
+from pipeline.runs.selection import load_selections
 from remote.errors import HostFileUntrusted
 from remote.project.identity import project_of
 from remote.protocol.exits import ExitCode
+from tests.lab.answers import Person
 from tests.lab.sshd import Sshd, login_name, make_key
 from tests.pipeline.config.config_files import write
 from tests.pipeline.hosts.cloned_notes import RUN, note
@@ -97,3 +99,43 @@ def test_SE_a_resumed_run_does_not_connect_to_another_machine_with_typed_secrets
     answer = "".join(capsys.readouterr())
     assert f"for which you typed {sent.partition('=')[0]}" in answer and f"--set '{sent}' --resume {RUN}" in answer
     assert attempts(sshd) == []
+
+
+def require_pasted(prompter: Person | None, *overrides: str, host: str = "rig") -> None:
+    """Check the command that halfstep printed for resuming the run, as the user pasted it."""
+    selections = load_selections([host], "plain", overrides, Path.cwd())
+    require_choices_again(RUN, selections, Records(Path.cwd()), prompter)
+
+
+@pytest.mark.parametrize("sent", SENT)
+def test_SE_a_pasted_command_sends_what_it_names_only_to_the_machine_of_the_record(sent: str, tmp_path: Path) -> None:
+    for name in ("other", "private"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.py").touch()
+    sent = sent.replace("~", str(tmp_path))
+    require_pasted(None, sent)
+    file = tmp_path / "configs/hosts/rig.yaml"
+    file.write_text(file.read_text().replace("titan", "evil"))
+    for nobody in (None, Person(yes=False)):
+        with pytest.raises(HostFileUntrusted, match=r"rig \(evil\.example\) is not the machine.*typed") as caught:
+            require_pasted(nobody, sent)
+    assert "--resume" not in caught.value.hint and "pipeline run --host rig" in caught.value.hint
+    person = Person(yes=True)
+    require_pasted(person, sent)
+    assert len(person.questions) == 1 and "nothing was sent" not in person.questions[0]
+    require_pasted(None, "host.gpus=[0]")
+
+
+def test_a_machine_that_no_file_of_the_project_names_is_the_choice_of_the_user(tmp_path: Path) -> None:
+    (tmp_path / "configs/hosts/rig.yaml").unlink()
+    require_pasted(None, "secrets=[MY_TOKEN]")
+
+
+def test_SE_a_pasted_command_without_a_terminal_ends_before_the_run_begins(
+    recorded: HostTrust, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(recorded, SENT[0])
+    write(tmp_path, "host: 127.0.0.1\nport: 9\n", "hosts/rig")
+    pasted = ["run", "--host", "rig", "--config", "plain", "--set", SENT[0], "--resume", RUN]
+    assert run([*pasted, "--json"]) == ExitCode.HOST_KEY
+    assert "for which you typed secrets" in "".join(capsys.readouterr())
