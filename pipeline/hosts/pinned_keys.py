@@ -65,5 +65,5 @@ def _pinned(host: LoadedHost, environment: Mapping[str, str]) -> set[Entry]:
     try:
         target = resolve_route(address_of(host), environment).target
     except HalfstepError:
-        return set(entries)
+        return {entry for entry in entries if not entry.authority}
     return {entry for name in (*target.key_names, target.host) for entry in entries_for(entries, name)}

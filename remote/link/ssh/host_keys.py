@@ -120,13 +120,14 @@ def _is_writable_by_all(path: Path) -> bool:
 def is_known_host(path: Path, name: str, port: int | None = None) -> bool:
     """Return True if a known_hosts file has an entry for the name, with any port.
 
-    A hashed entry is found only if it was stored without a port or with the given port.
+    A hashed entry is found only if it was stored without a port or with the given port. A certificate authority of
+    every machine (`*`) does not count.
     """
     try:
         text = read_regular(path, MAX_KNOWN_HOSTS, follow=True).decode("utf-8", "replace")
     except OSError:
         return False
-    entries, _ = parse_known_hosts(text, str(path))
+    entries = [one for one in parse_known_hosts(text, str(path))[0] if not one.authority or one.names.strip("*?,")]
     return bool(entries_of_machine(entries, name) or (port and entries_for(entries, f"[{name}]:{port}")))
 
 
@@ -162,12 +163,15 @@ def verify_host_key(
 def _other_port(users: tuple[Entry, ...], hop: ResolvedHop, presented: HostKey) -> Entry | None:
     """Return an entry of the user for the same machine with another port, if no such entry has the presented key.
 
+    An entry of a certificate authority is returned too: the machine should present a certificate.
+
     A man in the middle of a machine may serve any port of it. The ports of this machine may be tunnels to several
     machines, so that only its own key, the one without a port, counts.
     """
     found: list[Entry] = []
     for name in {name[1:].partition("]")[0] if name.startswith("[") else name for name in hop.key_names}:
-        found += entries_for(users, name) if is_this_machine(name) else entries_of_machine(users, name)
+        here = is_this_machine(name)
+        found += [one for one in entries_of_machine(users, name) if not here or one.authority or one.matches(name)]
     known = [entry for entry in found if not entry.revoked]
     return known[0] if known and not any(entry.key == presented for entry in known) else None
 
@@ -184,7 +188,7 @@ def _contradictions(entries: tuple[Entry, ...], hop: ResolvedHop, presented: Hos
 def _accepted(hop: ResolvedHop, presented: HostKey, other: Entry | None, prompter: Prompter | None) -> bool:
     if prompter is None or hop.strict or hop.batch:
         return False
-    differs = f"With another port, it has the key {other.key.fingerprint} ({other.where}).\n" if other else ""
+    differs = f"Your known_hosts expects {other.expected}.\n" if other else ""
     return prompter.confirm(
         f"The host key of {hop.where} ({hop.alias}) is unknown: {presented.key_type}\n"
         f"  {presented.fingerprint}\n{differs}"
@@ -204,7 +208,7 @@ def _unknown(hop: ResolvedHop, presented: HostKey, other: Entry | None) -> HostK
         check = f"add the key to known_hosts, because {why} in ~/.ssh/config forbids the question"
     pin = f", or add --set host.host_key={presented.fingerprint}" if hop.is_target else ""
     kind = "host" if hop.is_target else "gateway"
-    known = f", with another port it is {other.key.fingerprint} ({other.where})" if other else ""
+    known = f", your known_hosts expects {other.expected}" if other else ""
     return HostKeyRefused(
         f"the host key of {kind} {hop.alias} ({hop.where}) is unknown: {presented.key_type} {presented.fingerprint}"
         f"{known}; nothing was sent to it",

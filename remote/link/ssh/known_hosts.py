@@ -18,6 +18,7 @@ from remote.protocol.text import file_lines, line_fields
 
 REVOKED = "@revoked"
 AUTHORITY = "@cert-authority"
+PORT_PATTERN = "0123456789*?"
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,23 @@ class HostKey:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a known_hosts file; `where` is its file and line number."""
+    """One line of a known_hosts file; `where` is its file and line number.
+
+    If `authority` is True, the key is that of a certificate authority, which no server presents.
+    """
 
     names: str
     key: HostKey
     revoked: bool
     where: str
+    authority: bool = False
+
+    @property
+    def expected(self) -> str:
+        """What the entry expects of a machine with another port, for a message."""
+        if self.authority:
+            return f"a certificate of the authority {self.key.fingerprint} ({self.where})"
+        return f"the key {self.key.fingerprint} with another port ({self.where})"
 
     def matches(self, name: str) -> bool:
         """Return True if the entry applies to `name`: `host`, or `[host]:port` if the port is not 22."""
@@ -82,10 +94,10 @@ def parse_known_hosts(text: str, where: str) -> tuple[tuple[Entry, ...], tuple[s
         if not fields or fields[0].startswith("#"):
             continue
         marker = fields.pop(0) if fields[0].startswith("@") else ""
-        if marker == AUTHORITY:
-            continue
         entry = _parse_fields(fields, marker, f"{where}:{number}")
         if entry is None:
+            if marker == AUTHORITY:
+                continue
             problems.append(f"{where}:{number} is not a valid known_hosts line and was ignored")
         else:
             entries.append(entry)
@@ -93,7 +105,7 @@ def parse_known_hosts(text: str, where: str) -> tuple[tuple[Entry, ...], tuple[s
 
 
 def _parse_fields(fields: list[str], marker: str, where: str) -> Entry | None:
-    if len(fields) < 3 or marker not in ("", REVOKED):
+    if len(fields) < 3 or marker not in ("", REVOKED, AUTHORITY):
         return None
     names, key_type, encoded = fields[:3]
     try:
@@ -103,7 +115,7 @@ def _parse_fields(fields: list[str], marker: str, where: str) -> Entry | None:
     size = int.from_bytes(blob[:4], "big")
     if blob[4 : 4 + size] != key_type.encode():
         return None
-    return Entry(names, HostKey(key_type, blob), marker == REVOKED, where)
+    return Entry(names, HostKey(key_type, blob), marker == REVOKED, where, marker == AUTHORITY)
 
 
 def _hashed_match(names: str, name: str) -> bool:
@@ -116,18 +128,30 @@ def _hashed_match(names: str, name: str) -> bool:
 
 
 def entries_for(entries: Iterable[Entry], name: str) -> tuple[Entry, ...]:
-    """Return the entries that match `name`."""
-    return tuple(entry for entry in entries if entry.matches(name))
+    """Return the entries with a server's key that match `name`."""
+    return tuple(entry for entry in entries if not entry.authority and entry.matches(name))
 
 
 def entries_of_machine(entries: Iterable[Entry], name: str) -> tuple[Entry, ...]:
-    """Return the entries that match the name of a machine, with any port. Hashed entries are found without a port."""
+    """Return the entries that match the name of a machine, with any port, including those of certificate authorities.
+
+    Hashed entries are found without a port.
+    """
     with_port = f"[{name.lower()}]:"
     return tuple(
         entry
         for entry in entries
-        if entry.matches(name) or any(one.startswith(with_port) for one in entry.names.lower().split(","))
+        if entry.matches(name) or any(_matches_a_port(one, with_port) for one in entry.names.lower().split(","))
     )
+
+
+def _matches_a_port(pattern: str, with_port: str) -> bool:
+    """Return True if the pattern matches `[name]:` and any port after it."""
+    if pattern.startswith(with_port) or not ("*" in pattern or "?" in pattern):
+        return pattern.startswith(with_port)
+    # A port matches the end of the pattern, or the rest of a `*` before it.
+    ends = range(len(pattern.rstrip(PORT_PATTERN)), len(pattern) + pattern.endswith("*"))
+    return any(matches_pattern(with_port, pattern[:end]) for end in ends)
 
 
 def judge_host_key(entries: Iterable[Entry], name: str, presented: HostKey, *, pinned: str | None = None) -> Verdict:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from remote.errors import HostKeyRefused
-from remote.link.ssh.host_keys import add_known_host, read_known_hosts
+from remote.link.ssh.host_keys import add_known_host, is_known_host, read_known_hosts
 from remote.link.ssh.known_hosts import HostKey, Trust, judge_host_key, parse_known_hosts
 from remote.link.ssh.login import LoginStrategy
 from remote.link.ssh.route import MAX_KNOWN_HOSTS, ResolvedHop
@@ -53,6 +53,8 @@ ONE, TWO, RSA = key(1), key(2), key(3, "ssh-rsa")
         (line("titan", ONE, "@revoked") + line("titan", TWO), "titan", TWO, Trust.TRUSTED),
         (line("titan", ONE, "@revoked"), "titan", TWO, Trust.UNKNOWN),
         (line("titan", ONE, "@cert-authority"), "titan", TWO, Trust.UNKNOWN),
+        (line("titan", ONE, "@cert-authority"), "titan", ONE, Trust.UNKNOWN),
+        (line("titan", ONE, "@cert-authority") + line("titan", TWO), "titan", TWO, Trust.TRUSTED),
         ("# titan " + line("x", ONE), "titan", ONE, Trust.UNKNOWN),
     ],
 )
@@ -199,3 +201,24 @@ def test_a_key_file_without_an_end_is_not_read(tmp_path: Path, name: str) -> Non
     strategy = LoginStrategy(ResolvedHop("titan", "10.0.0.1", identity_files=(str(path),), user="me"), None)
     assert list(strategy._candidates(None)) == []
     assert str(path) in strategy.tried[0] and "not a private key" in strategy.tried[0]
+
+
+@pytest.mark.parametrize(
+    ("names", "marker", "known"),
+    [
+        ("[titan]:2222", "", True),
+        ("[tit*]:22?2", "", True),
+        ("[t?tan]:*", "", True),
+        ("[tit*]:22a", "", False),
+        ("[!titan]:*", "", False),
+        ("titan", "@cert-authority", True),
+        ("tit*", "@cert-authority", True),
+        ("*", "@cert-authority", False),
+        ("other", "@cert-authority", False),
+    ],
+)
+def test_SE_a_machine_is_known_by_every_line_that_names_it(
+    tmp_path: Path, names: str, marker: str, known: bool
+) -> None:
+    (tmp_path / "known_hosts").write_text(line(names, ONE, marker))
+    assert is_known_host(tmp_path / "known_hosts", "titan") is known

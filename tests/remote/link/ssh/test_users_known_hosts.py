@@ -166,7 +166,7 @@ def test_SE_a_host_file_does_not_add_a_key_for_another_port_of_a_known_machine_u
 ) -> None:
     users.write_text(entry(tmp_path, sshd.listen))
     error = refused(sshd, **pinned(sshd, how))
-    assert "is unknown" in error.message and "with another port it is SHA256:" in error.message
+    assert "is unknown" in error.message and "expects the key SHA256:" in error.message
     assert attempts(sshd) == []
     assert reaches(sshd, **pinned(sshd, how), trusts_keys=True)
     person = Person(yes=True)
@@ -184,6 +184,14 @@ def test_SE_a_host_file_does_not_add_a_key_for_another_port_of_a_known_machine_u
         ("rig.example,[rig.example]:22", "titan.example", 2223, False),
         ("[127.0.0.1]:2222", "127.0.0.1", 2223, False),
         ("127.0.0.1", "127.1", 2223, True),
+        ("[titan.*]:2222", "titan.example", 22, True),
+        ("[titan.exampl?]:*", "titan.example", 22, True),
+        ("[titan.example*", "titan.example", 22, True),
+        ("[rig.*]:2222,[titan.exampl?x]:*", "titan.example", 22, False),
+        ("[127.0.0.?]:*2", "127.0.0.1", 2223, False),
+        ("@cert-authority titan.example,rig", "titan.example", 22, True),
+        ("@cert-authority *.example", "titan.example", 2223, True),
+        ("@cert-authority rig.example", "titan.example", 22, False),
     ],
 )
 def test_SE_every_port_of_a_machine_counts_unless_it_may_be_a_tunnel(
