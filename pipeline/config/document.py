@@ -162,11 +162,11 @@ def _require_own_file(path: Path, real: str) -> None:
     """Refuse a config that is a link out of its project, because errors and reports show its content.
 
     The project is the git work tree and the parent of configs/, but never a parent of the home folder. Outside of a
-    project, a link must stay in the folder of the config. A linked folder is permitted, except for configs/hosts/,
-    and so are halfstep's own files, which an installer may have linked.
+    project, a link must stay in the folder of the config. A linked folder is permitted, except for hosts/, which is
+    searched beside every config, and so are halfstep's own files, which an installer may have linked.
     """
     parent, shipped = path.absolute().parent, shipped_configs()
-    is_linked = parent.name == "hosts" and parent.parent.name == "configs" and parent.is_symlink()
+    is_linked = parent.name == "hosts" and parent.is_symlink()
     folder = resolved(parent.parent if is_linked else parent)
     if is_inside(real, [folder]) or path.parent in (shipped, shipped / "hosts"):
         return

@@ -157,6 +157,33 @@ def test_SE_a_linked_folder_of_host_files_must_be_in_the_project(
     assert read_or_refuse(project / "configs/hosts/rig.yaml")
 
 
+@pytest.mark.parametrize("repository", [False, True])
+@pytest.mark.parametrize("folder", ["other", "a/b", "configs/sub"])
+def test_SE_no_host_file_is_read_through_a_linked_folder_beside_a_config(
+    project: Path, folder: str, repository: bool
+) -> None:
+    elsewhere, config = project.parent / "elsewhere", project / folder / "t.yaml"
+    elsewhere.mkdir()
+    (elsewhere / "hosts.yml").write_text("host: rig.example\nsalary: 1234\n")
+    config.parent.mkdir(parents=True)
+    config.write_text("command: [python, train.py]\n")
+    config.with_name("hosts").symlink_to(elsewhere)
+    if repository:
+        subprocess.run(["git", "init", "-q", str(project)], check=True)
+    with pytest.raises(BadUsage, match="outside of the project") as caught:
+        load_host("hosts", project, config_path=config)
+    assert "salary" not in str(caught.value)
+
+
+def test_host_files_in_a_linked_folder_of_the_repository_beside_a_config_are_read(project: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    for folder in ("shared", "other"):
+        (project / folder).mkdir()
+    (project / "shared/rig.yaml").write_text("host: rig.example\n")
+    (project / "other/hosts").symlink_to("../shared")
+    assert load_host("rig", project, config_path=project / "other/t.yaml").config.host == "rig.example"
+
+
 def test_a_host_file_in_a_linked_folder_that_the_user_names_is_read(project: Path) -> None:
     (project.parent / "mine").mkdir()
     (project.parent / "mine/rig.yaml").write_text("host: rig.example\n")
