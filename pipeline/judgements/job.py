@@ -87,6 +87,11 @@ def newest_checkpoint(run: RunSurvey) -> Checkpoint | None:
     return max(verified, key=lambda checkpoint: checkpoint.step, default=None)
 
 
+def start_without_checkpoint(start: str, *, own_command: bool) -> str:
+    """Return 'starts at step 0' as given. A command of the user's own may load a file that is unknown to halfstep."""
+    return f"{start}, unless the command itself resumes from a file in the run's folder" if own_command else start
+
+
 def _failure(name: str, result: JobResult, kept: int | None, again: str = "pipeline run") -> Finding:
     """Return the finding of a failed job. `kept` is the step of the checkpoint from which the run can resume."""
     if result.preempted or result.stopped:

@@ -54,6 +54,7 @@ class RunNote:
     record's HMAC. `disk_full` is True if the job failed and its file system had no space left. `reason` says how the
     job ended, in the words of the host. `secrets` are the names of the job's secrets, and `secret_marks` the HMACs of
     the values that they had in the commands that started the run or attached to it. `trust` is about `host_config`.
+    `own_command` is True if the config has a `command:`, which may load a checkpoint that is unknown to halfstep.
     """
 
     run: str
@@ -95,6 +96,7 @@ class RunNote:
     secrets: tuple[str, ...] = ()
     secret_marks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     trust: HostTrust = field(default_factory=HostTrust)
+    own_command: bool = False
 
     def completed(self, hint: str) -> str:
         """Return the hint with complete commands. Config and settings of another user's record are not repeated."""

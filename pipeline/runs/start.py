@@ -40,6 +40,7 @@ def note_of(view: View, name: str) -> RunNote:
         rewritten=tuple(sorted(view.survey.tree.fixed)),
         secrets=secrets_of(view.host.config, view.config),
         secret_marks=secret_marks(secrets_of(view.host.config, view.config)),
+        own_command=view.config.command is not None,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.tail import tail_of
-from pipeline.judgements.job import is_repeated, judge_end, judge_run, judge_watched
+from pipeline.judgements.job import is_repeated, judge_end, judge_run, judge_watched, start_without_checkpoint
 from pipeline.judgements.resuming import OFFERED, may_resume
 from pipeline.loading import LazyModule
 from pipeline.messages.errors import findings_of
@@ -124,10 +124,9 @@ class Train:
         number = next_number(survey)
         resume = _resume_point(context, run) if survey is not None and survey.checkpoints else ""
         if number > 1 and not resume:
-            start = f"job {number} starts at step 0"
-            if context.view.config.command is not None:
-                start += ", unless the command itself resumes from a file in the run's folder"
-            context.listener.note(f"{name} has no verified checkpoint: {start}")
+            own_command = context.view.config.command is not None
+            start = start_without_checkpoint("starts at step 0", own_command=own_command)
+            context.listener.note(f"{name} has no verified checkpoint: job {number} {start}")
         try:
             queue = context.options.phase is not Phase.ALL
             request = start_request(context.view, run, number, resume, fresh_code=fresh_code, queue=queue)

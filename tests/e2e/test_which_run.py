@@ -42,7 +42,8 @@ def test_a_resumed_run_is_the_default_run(user: User, waiting: WaitingProject) -
     first = detached(user)
     waiting.await_training(1)
     ended = user.run_pipeline("stop")
-    assert ended.code == 0 and "to start again at step 0: pipeline run --host one --config plain" in ended.out
+    assert ended.code == 0 and "to start again at step 0, unless the command itself resumes" in ended.out
+    assert "in the run's folder: pipeline run --host one --config plain" in ended.out
     diagnosed = user.run_pipeline("diagnose")
     assert (diagnosed.code, "the job was stopped on request" in diagnosed.out) == (0, True), diagnosed.out
     assert "failed" not in diagnosed.out

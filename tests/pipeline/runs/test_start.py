@@ -40,3 +40,11 @@ def test_a_run_that_was_found_on_the_host_keeps_the_time_of_its_creation(
     found = view.with_survey(survey_of(view.survey.tree, replace(known, created_unix=created)))
     assert note_of(found, known.run).created_unix == 10_000.0 - ago_s
     assert note_of(found, "another-run").created_unix == 10_000.0
+
+
+def test_the_record_says_whether_the_command_of_the_config_is_the_users_own(tmp_path: Path) -> None:
+    view = view_of(tmp_path, JobState.RUNNING)
+    for command in (("python", "train.py"), None):
+        config = view.config.model_copy(update={"command": command})
+        changed = replace(view, loaded=replace(view.loaded, config=config))
+        assert note_of(changed, "r").own_command is (command is not None)

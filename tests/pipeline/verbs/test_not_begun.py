@@ -134,7 +134,7 @@ def test_stop_of_a_queued_run_pulls_nothing_and_says_that_the_others_are_queued(
 ) -> None:
     code, answer, err = types("stop", SECOND)
     assert (code, answer["job"]["state"]) == (0, "stopped")
-    assert f"{SECOND} was stopped before it began; it has no checkpoint" in err
+    assert f"{SECOND} was stopped before it began; it has no verified checkpoint" in err
     assert "not pulled" not in err and "pulling" not in err
     said = {one["message"] for one in answer["findings"]}
     assert said == {f"{FIRST} is still running on here", f"{THIRD} is still queued on here"}

@@ -32,10 +32,25 @@ def test_a_job_that_was_just_stopped_is_reported_as_stopped(was_alive: bool, res
 
 def test_a_run_without_steps_or_checkpoints_is_described_as_such() -> None:
     run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, BEGUN, JobResult(143, stopped=True))
-    assert describe_stop("r", run, True) == "r was stopped; it has no checkpoint"
+    assert describe_stop("r", run, True) == "r was stopped; it has no verified checkpoint"
     queued = replace(run, started=None)
-    assert describe_stop("r", queued, True) == "r was stopped before it began; it has no checkpoint"
+    assert describe_stop("r", queued, True) == "r was stopped before it began; it has no verified checkpoint"
     assert describe_restart(run, NOTE) == "to start again at step 0: pipeline run --host titan --config c"
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "said"),
+    [
+        ((), "to start again at step 0, unless the command itself resumes from a file in the run's folder: pipeline "),
+        ((Checkpoint("c", 4),), "to resume: pipeline run --host titan --config c --resume r-1"),
+    ],
+    ids=["none", "verified"],
+)
+def test_a_command_of_the_users_own_may_resume_without_a_checkpoint(
+    checkpoints: tuple[Checkpoint, ...], said: str
+) -> None:
+    run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, BEGUN, JobResult(143, stopped=True), checkpoints=checkpoints)
+    assert describe_restart(run, replace(NOTE, own_command=True)).startswith(said)
 
 
 @pytest.mark.parametrize(
