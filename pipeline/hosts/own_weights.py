@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from pipeline.config.host_model import HostConfig
+from pipeline.hosts.torch_files import find_torch_files
 from remote.errors import HalfstepError
 from remote.host import Entry, Host
 from remote.link.address import LOCAL
@@ -56,7 +57,7 @@ def find_own_weights(host: Host, config: HostConfig, project: str, run: str, fol
         found = host.list_files(root)
     except HalfstepError:
         return None
-    saved = [entry for entry in found if _is_weights(entry) and (_in_code(entry.path), entry.size) not in sent]
+    saved = _saved_weights(host, root, [entry for entry in found if (_in_code(entry.path), entry.size) not in sent])
     if not saved:
         return None
     within = list(_places(saved, {entry.path for entry in found}))
@@ -70,6 +71,13 @@ def find_own_weights(host: Host, config: HostConfig, project: str, run: str, fol
     return OwnWeights(message, download_command(config, plain, folder / OWN_WEIGHTS) if plain else "")
 
 
+def _saved_weights(host: Host, root: str, new: Sequence[Entry]) -> list[Entry]:
+    """Return the files among those that the run wrote which end as weights do, or which `torch.save` wrote."""
+    possible = [entry for entry in new if not PurePosixPath(entry.path).name.startswith(NO_WEIGHTS)]
+    without_ending = find_torch_files(host, root, possible)
+    return [entry for entry in possible if _is_weights(entry) or entry.path in without_ending]
+
+
 def _is_plain(workdir: str, name: str) -> bool:
     """Return True if neither path has `..` or special characters, and the relative path `name` no hidden parts.
 
@@ -80,8 +88,7 @@ def _is_plain(workdir: str, name: str) -> bool:
 
 
 def _is_weights(entry: Entry) -> bool:
-    path = PurePosixPath(entry.path)
-    return entry.kind == "f" and path.suffix in ENDINGS and not path.name.startswith(NO_WEIGHTS)
+    return entry.kind == "f" and PurePosixPath(entry.path).suffix in ENDINGS
 
 
 def _in_code(path: str) -> str:

@@ -1,0 +1,57 @@
+"""Recognise files that `torch.save` wrote under any name, by their first bytes. Nothing is unpickled."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from remote.errors import HalfstepError
+from remote.host import Entry, Host
+
+ENDINGS = ("", ".tar", ".model", ".pkl", ".params", ".state", ".weights")
+"""Endings of files that are read: without one, as `g_00000010`, and those that other programs use too."""
+SKIPPED_FOLDERS = ("jobs", "__pycache__", "site-packages", "node_modules")
+SMALLEST = 64
+MOST_READ = 32
+"""The number of files that are read. The largest files are read first."""
+HEAD = 1024
+ZIP_ENTRY = struct.Struct("<4s22xHH")
+"""The header of the first file in a ZIP archive: signature, length of the name, length of the extra field."""
+LEGACY = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")
+"""The first bytes of the format before torch 1.6: its magic number as a pickle."""
+
+
+def find_torch_files(host: Host, root: str, entries: Iterable[Entry]) -> set[str]:
+    """Return the paths of the entries below the folder `root` that `torch.save` wrote, although no ending says so."""
+    possible = sorted(filter(_is_possible, entries), key=lambda entry: entry.size, reverse=True)
+    return {entry.path for entry in possible[:MOST_READ] if is_torch_file(_read_head(host, f"{root}/{entry.path}"))}
+
+
+def is_torch_file(head: bytes) -> bool:
+    """Return True if a file with these first bytes was written by `torch.save`.
+
+    It is a ZIP archive that begins with NAME/data.pkl, or a pickle of torch's magic number.
+    """
+    if len(head) < ZIP_ENTRY.size:
+        return head.startswith(LEGACY)
+    signature, length, _ = ZIP_ENTRY.unpack_from(head)
+    name = head[ZIP_ENTRY.size : ZIP_ENTRY.size + length]
+    return head.startswith(LEGACY) or (signature == b"PK\x03\x04" and name.endswith(b"/data.pkl"))
+
+
+def _is_possible(entry: Entry) -> bool:
+    path = PurePosixPath(entry.path)
+    usual = path.suffix in ENDINGS or path.suffix[1:].isdigit()
+    hidden = any(part.startswith(".") or part in SKIPPED_FOLDERS for part in path.parts)
+    return entry.kind == "f" and entry.size >= SMALLEST and usual and not hidden
+
+
+def _read_head(host: Host, path: str) -> bytes:
+    """Return the first bytes of the file, or b"" if it cannot be read."""
+    head = bytearray()
+    try:
+        host.fetch("file.read", {"path": path, "limit": HEAD}, head.extend, limit=HEAD)
+    except (HalfstepError, OSError):
+        return b""
+    return bytes(head)
