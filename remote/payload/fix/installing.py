@@ -13,6 +13,7 @@ import signal
 import subprocess
 from typing import Any, Deque, Dict, List, Optional, Sequence
 
+from remote.payload.fix.pip_failure import explain_failure
 from remote.payload.fix.pip_output import PipOutput
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import DISK_ERRORS, Refusal
@@ -22,18 +23,10 @@ from remote.protocol.shell import on_host
 POLL_S = 0.5
 ENDING_S = 10.0
 KEPT_LINES = 400
-SHOWN_LINES = 8
 PIP = ("-m", "pip", "--no-input", "--disable-pip-version-check")
 CUT = "marshal data too short"
 """The message of Python for truncated byte code. On a full disk, Python before 3.12.8 truncates byte code silently."""
 FULL = {"No space left on device": 28, "Disk quota exceeded": 122, CUT: 28}
-
-HINTS = {
-    "CUDA_HOME environment variable is not set": "install the CUDA toolkit (nvcc) on the host, or remove the package"
-    ' from the requirements: attn_implementation="sdpa" needs no package',
-    "No module named 'torch'": "this package imports torch while it is built: remove it from the requirements, and"
-    " install it on the host by `pip install --no-build-isolation`",
-}
 
 
 def run_command(
@@ -121,8 +114,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _failed(failure: str, text: str, where: str) -> Refusal:
-    reason = f"no space left for byte code ({CUT})" if CUT in text else reason_of(text)
-    message = "\n".join([f"{failure}: {reason}", *last_lines(text)])
+    found = explain_failure(text)
+    reason = f"no space left for byte code ({CUT})" if CUT in text else found.reason
+    message = "\n".join([f"{failure}: {reason}", *found.lines])
     for phrase, number in FULL.items():
         if phrase in text:
             kind, _ = DISK_ERRORS[number]
@@ -133,29 +127,7 @@ def _failed(failure: str, text: str, where: str) -> Refusal:
                 hint=on_host("df -h {}", where),
                 exit_code=ExitCode.DISK,
             )
-    hint = next((hint for words, hint in HINTS.items() if words in text), "")
-    return refused("install", message, where, hint)
-
-
-def reason_of(text: str) -> str:
-    """Return the last line that pip marks with ERROR, which summarises the failure.
-
-    Without such a line, return the last line.
-    """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line.partition("ERROR:")[2].strip() for line in lines if line.startswith("ERROR:")]
-    return (errors or lines or ["no output"])[-1][:400]
-
-
-def last_lines(text: str) -> List[str]:
-    """Return the last 8 lines of output, without pip's notices, progress and empty lines."""
-    lines = [line.rstrip()[:200] for line in text.splitlines() if line.strip()]
-    remaining = [
-        line
-        for line in lines
-        if not line.lstrip().startswith(("[notice]", "WARNING: Location", "Progress ", "Looking in "))
-    ]
-    return remaining[-SHOWN_LINES:] if len(remaining) > 1 else []
+    return refused("install", message, where, found.hint)
 
 
 def refused(kind: str, message: str, where: str, hint: str = "") -> Refusal:

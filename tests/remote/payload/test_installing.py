@@ -1,4 +1,4 @@
-"""Events of pip's output, explanations of its errors, and the disk space that an installation needs."""
+"""Events of pip's output, its errors on a full disk, and the disk space that an installation needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from remote.payload.fix.downloads import Downloads, parse_report, reachable, require_room, sum_downloads
-from remote.payload.fix.installing import last_lines, reason_of, run_command
+from remote.payload.fix.installing import run_command
 from remote.payload.fix.pip_output import PipOutput
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
@@ -117,13 +117,6 @@ def test_lines_without_progress_are_no_events(line: str, tmp_path: Path) -> None
     assert PipOutput(str(tmp_path)).event(line) is None
 
 
-NOTHING_FOUND = """ERROR: Could not find a version that satisfies the requirement no-such (from versions: none)
-ERROR: No matching distribution found for no-such
-
-[notice] A new release of pip is available: 23.2.1 -> 26.3
-"""
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -138,11 +131,6 @@ def test_a_command_that_fails_on_a_full_disk_is_a_fault_of_the_disk(tmp_path: Pa
         run_command(cast(Call, laptop), argv, dict(os.environ), "pip failed")
     laptop.close()
     assert refusal.value.exit_code == ExitCode.DISK and said in refusal.value.message.splitlines()[0]
-
-
-def test_an_error_of_pips_is_its_summary_and_its_last_lines_without_notices() -> None:
-    assert reason_of(NOTHING_FOUND) == "No matching distribution found for no-such"
-    assert last_lines(NOTHING_FOUND) == NOTHING_FOUND.splitlines()[:2]
 
 
 @pytest.mark.parametrize(
