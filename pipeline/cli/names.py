@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fixers.registry import FIXERS
-from pipeline.config.find import find_project, known_hosts, list_configs
+from pipeline.config.find import known_hosts, list_configs
 from pipeline.config.schema import keys_of
 from pipeline.pages.find import all_names
 from pipeline.pages.manual import manual_pages
 from pipeline.pages.stages import STAGES
-from pipeline.records.layout import Records
+from pipeline.records.projects import project_records
 from pipeline.records.runs import list_notes
 from remote.policy.cards import CARDS
 
@@ -33,7 +33,7 @@ def cards() -> Iterable[str]:
 
 def runs() -> Iterable[str]:
     """Return the names of this project's runs."""
-    return [note.name for note in list_notes(Records(find_project(Path.cwd())))]
+    return [note.name for records in project_records(Path.cwd()) for note in list_notes(records)]
 
 
 def stages() -> Iterable[str]:

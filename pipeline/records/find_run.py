@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.config.find import find_project
 from pipeline.records.files import RUN_NAME, read_holder
 from pipeline.records.layout import Records
-from pipeline.records.runs import START_AGAIN, RunNote, read_note, recorded_runs
+from pipeline.records.projects import project_records
+from pipeline.records.runs import START_AGAIN, RunNote, list_notes, read_note, recorded_runs
 from remote.errors import BadUsage
 
 
@@ -31,8 +31,7 @@ def find_note(records: Records, run: str | None, *, trained: bool = False) -> Ru
         raise _no_runs(records)
     found = notes[:1] if run is None else notes_named(notes, run)
     if len(found) > 1:
-        message = f"{run!r} is ambiguous: {', '.join(note.name for note in found)}"
-        raise BadUsage(message, where="RUN", hint="pipeline list", instead=(str(run), found[0].name))
+        raise _ambiguous(str(run), found)
     if not found:
         raise _unknown(str(run), notes)
     return whole_note(found[0], records)
@@ -57,6 +56,11 @@ def _no_runs(records: Records) -> BadUsage:
     if holder:
         message, hint = f"{message}, but one is being prepared: {holder}", "try again when its training has begun"
     return BadUsage(message, where=str(records.root), hint=hint)
+
+
+def _ambiguous(run: str, found: Sequence[RunNote]) -> BadUsage:
+    message = f"{run!r} is ambiguous: {', '.join(note.name for note in found)}"
+    return BadUsage(message, where="RUN", hint="pipeline list", instead=(run, found[0].name))
 
 
 def _unknown(run: str, notes: Sequence[RunNote]) -> BadUsage:
@@ -94,6 +98,44 @@ def _fitting(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:
 
 
 def named_run(run: str | None, cwd: Path, *, trained: bool = False) -> tuple[RunNote, Records]:
-    """Return the result of `find_note`, and the project's records. Raises BadUsage."""
-    records = Records(find_project(cwd))
+    """Return the run that `find_note` finds in the project that contains `cwd`, and the records that contain the run.
+
+    The runs of the folders that configs name with `project:` are runs of the project too. If several folders have such
+    a run, return the one that began last. Raises BadUsage, also for a prefix of runs in several folders.
+    """
+    every = project_records(cwd)
+    records = every[0] if len(every) == 1 else _records_with(run, every, trained=trained or run is None)
     return find_note(records, run, trained=trained), records
+
+
+def _records_with(run: str | None, every: Sequence[Records], *, trained: bool) -> Records:
+    """Return the records of the selected run, or the first records in use if there is no such run."""
+    found = [(one, records) for records in every for one in _fitting_runs(records, run, trained)]
+    if not found:
+        return next(filter(_is_used, every), every[0])
+    best = max(_precedence(note, run) for note, _ in found)
+    found = [each for each in found if _precedence(each[0], run) == best]
+    if not best[1] and len({records.root for _, records in found}) > 1:
+        raise _ambiguous(str(run), [note for note, _ in found])
+    return max(found, key=lambda each: began_unix(each[0]))[1]
+
+
+def _precedence(note: RunNote, run: str | None) -> tuple[bool, bool]:
+    """Return whether this user wrote the record, and whether `run` is the name or the config of the run, or None."""
+    return note.own, run in (None, note.name) or (note.config == run and not note.evaluates)
+
+
+def _is_used(records: Records) -> bool:
+    """Return True if the project has runs, or if its first run is being prepared."""
+    return bool(list_notes(records)) or any(map(read_holder, records.locks()))
+
+
+def _fitting_runs(records: Records, run: str | None, trained: bool) -> tuple[RunNote, ...]:
+    listed = [note for note in list_notes(records) if not (trained and note.evaluates)]
+    notes = _with_exact(listed, _exact(records, run, trained=trained))
+    return notes[:1] if run is None else notes_named(notes, run)
+
+
+def began_unix(note: RunNote) -> float:
+    """Return when the newest job of the run began, or when the run was created if that is unknown."""
+    return max(note.created_unix, note.started_unix or 0.0)

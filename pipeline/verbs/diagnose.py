@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from pipeline.config.find import find_project
 from pipeline.config.read_limit import NOT_READ
 from pipeline.diagnosis.diagnose import Diagnosis, as_finding, diagnose_log
 from pipeline.hosts.output import read_output
 from pipeline.hosts.tail import Tail, tail_of
 from pipeline.messages.outcome import Outcome
-from pipeline.records.find_run import named_run, notes_named
+from pipeline.records.find_run import began_unix, named_run, notes_named
 from pipeline.records.layout import Records
+from pipeline.records.projects import project_records
 from pipeline.records.runs import RunNote, list_notes, read_note
 from pipeline.runs.secrets import hide_project_secrets
 from pipeline.show.screen import Screen
@@ -81,13 +81,12 @@ class Log:
 
 
 def _log(screen: Screen, what: str) -> Log:
-    records = Records(find_project(Path.cwd()))
-    notes = list_notes(records)
+    every = project_records(Path.cwd())
+    notes = [note for records in every for note in list_notes(records)]
     _hide_secrets(screen, notes)
     if what == "-":
         return Log(*tail_of(sys.stdin.buffer).text(), "standard input")
-    last_start = max((time for note in notes for time in (note.started_unix, note.created_unix) if time), default=0.0)
-    path = Path(what) if what else records.newest_proof_output(last_start) or Path()
+    path = Path(what) if what else _newest_proof_output(every, max(map(began_unix, notes), default=0.0)) or Path()
     if is_file(path):
         with path.open("rb") as file:
             wide = file.read(2) == codecs.BOM_UTF16_LE
@@ -107,6 +106,11 @@ def _log(screen: Screen, what: str) -> Log:
         read_note(records.folder_named(note.name)) or note,
         stale,
     )
+
+
+def _newest_proof_output(every: Sequence[Records], since_unix: float) -> Path | None:
+    found = [path for records in every if (path := records.newest_proof_output(since_unix)) is not None]
+    return max(found, key=lambda path: path.lstat().st_mtime, default=None)
 
 
 def _hide_secrets(screen: Screen, notes: Sequence[RunNote]) -> None:

@@ -7,38 +7,56 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.config.find import find_project
 from pipeline.messages.as_json import job_to_json
 from pipeline.messages.hints import overrides_in
 from pipeline.messages.outcome import Outcome
+from pipeline.records.find_run import began_unix
 from pipeline.records.last_seen import job_last_seen
 from pipeline.records.layout import Records
+from pipeline.records.projects import project_records
 from pipeline.records.runs import RunNote, judge_notes, recorded_runs
 from pipeline.show.screen import Screen
 from pipeline.show.training import clock
+from remote.protocol.findings import Finding
 from remote.protocol.loss import loss_text
 from remote.protocol.quantities import duration
 
-HEADINGS = ("run", "set", "host", "last seen", "step", "loss", "best", "elapsed", "ETA", "GPU", "started")
-OPTIONAL = ("GPU", "set", "best", "elapsed", "loss", "ETA")
+HEADINGS = ("run", "project", "set", "host", "last seen", "step", "loss", "best", "elapsed", "ETA", "GPU", "started")
+OPTIONAL = ("GPU", "set", "project", "best", "elapsed", "loss", "ETA")
 
 
 def list_runs(as_json: bool = False) -> int:
     """List every run with its last known state, the newest first. `pipeline status RUN` queries the host instead."""
     screen = Screen(as_json=as_json)
     now = time.time()
-    records = Records(find_project(Path.cwd()))
-    runs = recorded_runs(records)
-    notes, damaged = runs.notes, judge_notes(runs)
-    rows = [_row(note, now) for note in notes]
+    found, damaged = _recorded(project_records(Path.cwd()))
+    rows = [_row(note, project, now) for note, project in found]
     if not as_json:
         if not rows and not damaged:
             screen.note("this project has no runs yet")
             return 0
         headings, rows = _without_empty_columns(rows)
         screen.table(headings, rows, optional=OPTIONAL)
-    screen.closing(Outcome("list", findings=damaged, more={"runs": [_as_json(note) for note in notes]}))
+    screen.closing(
+        Outcome("list", findings=damaged, more={"runs": [_as_json(note, project) for note, project in found]})
+    )
     return 0
+
+
+def _recorded(every: Sequence[Records]) -> tuple[list[tuple[RunNote, str]], tuple[Finding, ...]]:
+    """Return each run with its folder in the project, or "" for the project itself, and warnings for damaged records.
+
+    The newest run is the first.
+    """
+    recorded = [(recorded_runs(records), _folder_in(every[0], records)) for records in every]
+    found = [(note, project) for runs, project in recorded for note in runs.notes]
+    if len(every) > 1:  # the numbers of the starts belong to one folder
+        found.sort(key=lambda each: (each[0].own, began_unix(each[0])), reverse=True)
+    return found, tuple(finding for runs, _ in recorded for finding in judge_notes(runs))
+
+
+def _folder_in(project: Records, records: Records) -> str:
+    return "" if records == project else str(records.root.relative_to(project.root))
 
 
 def _without_empty_columns(rows: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -54,10 +72,11 @@ def _settings(note: RunNote) -> tuple[str, ...]:
     return (*note.varied, *(word for word in words if word.partition("=")[0] not in varied))
 
 
-def _row(note: RunNote, now: float) -> tuple[str, ...]:
+def _row(note: RunNote, project: str, now: float) -> tuple[str, ...]:
     job = job_last_seen(note, now)
     return (
         note.name,
+        project,
         " ".join(_settings(note)),
         note.host,
         job.shown_state if note.seen_unix else "not seen yet",
@@ -71,11 +90,12 @@ def _row(note: RunNote, now: float) -> tuple[str, ...]:
     )
 
 
-def _as_json(note: RunNote) -> dict[str, Any]:
+def _as_json(note: RunNote, project: str) -> dict[str, Any]:
     """Encode a run. If the start of the job was interrupted, the state is unknown and omitted."""
     job = job_to_json(job_last_seen(note, time.time()))
     seen = {} if note.seen_unix else {"state": None}
     fields = {**job, **seen, "exit": None, "age_s": None, "seen_unix": note.seen_unix or None}
     known = {name: value for name, value in fields.items() if value is not None}
     settings = {"set": list(settings)} if (settings := _settings(note)) else {}
-    return {"run": note.name, **settings, "host": note.host, "config": note.config, **known}
+    folder = {"project": project} if project else {}
+    return {"run": note.name, **folder, **settings, "host": note.host, "config": note.config, **known}

@@ -39,13 +39,12 @@ def report(runs: Sequence[str] = (), open_page: bool = False, as_json: bool = Fa
     """Write the report of one run, or a page that compares several runs."""
     screen = Screen(as_json=as_json)
     found = _runs_with_reports(runs or (None,))
-    records = found[0][1]
-    findings = tuple(finding for note, _ in found for finding in _pull_missing(note, records, screen))
-    notes = [read_note(records.folder_named(note.name)) or note for note, _ in found]
-    if len(notes) == 1:
-        page, outcome = _write_report(notes[0], records, unreachable=bool(findings))
+    findings = tuple(finding for note, records in found for finding in _pull_missing(note, records, screen))
+    found = [(read_note(records.folder_named(note.name)) or note, records) for note, records in found]
+    if len(found) == 1:
+        page, outcome = _write_report(*found[0], unreachable=bool(findings))
     else:
-        page, outcome = _write_comparison(notes, records)
+        page, outcome = _write_comparison(found)
     outcome = replace(outcome, findings=findings)
     if open_page and not open_in_browser(page, os.environ):
         screen.note(f"no browser was found; open {page}")
@@ -109,14 +108,16 @@ def _write_report(note: RunNote, records: Records, *, unreachable: bool) -> tupl
     return page, replace(outcome_for("report", note), job=job, artifacts=artifacts_in(folder))
 
 
-def _write_comparison(notes: Sequence[RunNote], records: Records) -> tuple[Path, Outcome]:
-    names = list(dict.fromkeys(note.name for note in notes))
+def _write_comparison(runs: Sequence[tuple[RunNote, Records]]) -> tuple[Path, Outcome]:
+    """Write the comparison into the records of the first run."""
+    folders = {note.name: records.folder_named(note.name) for note, records in runs}
+    names = list(folders)
     if not 2 <= len(names) <= MAX_RUNS:
         given = "the same run twice" if len(names) < 2 else f"{len(names)} runs"
         message = f"expected 2 to {MAX_RUNS} different runs to compare, got {given}"
         raise BadUsage(message, where="RUN", hint="pipeline list")
-    page = records.comparison(names)
-    render_saved_comparison([records.folder_named(name) for name in names], page)
+    page = runs[0][1].comparison(names)
+    render_saved_comparison(list(folders.values()), page)
     return page, Outcome("report", artifacts={"comparison": str(page)}, more={"compared": names})
 
 

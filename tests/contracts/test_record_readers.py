@@ -40,6 +40,7 @@ NOT_RECORDS = {
     "fixers.frame.disk_tree": "the project's code",
     "fixers.setup.laptop_hub": "the user's download cache of huggingface_hub",
     "pipeline.config.document": "the project's configs",
+    "pipeline.records.projects": "the project's configs",
     "pipeline.records.consents": "the user's configuration folder",
     "pipeline.records.signed": "the functions that the readers above call",
     "pipeline.config.hosts": "the file of `known_hosts:`, whose keys a confirmation states",
