@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import posixpath
 import re
-import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeline.config.candidates import Candidate, judge_script, module_of
+from pipeline.config.problems import YAML_WORDS
+from pipeline.config.readme_commands import LONGEST_PAGE, Start, choose_start
 from pipeline.config.shell_starts import files_started
 from remote.protocol.dataclass import dataclass, field
 
@@ -18,15 +18,9 @@ COLLATOR = re.compile(r"collator[^/]*\.py$", re.IGNORECASE)
 TESTS = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|[^/]*_test\.py$|conftest\.py$)")
 REQUIREMENTS = ("requirements.txt", "pyproject.toml")
 READMES = ("README.md", "readme.md", "README.rst", "README")
-LAUNCHERS = ("python ", "python3 ", "torchrun ", "accelerate launch ", "deepspeed ")
-MAX_COMMAND = 4000
-"""Longer README commands (in characters) are not split into words: the time grows with the square of the length."""
-LONGEST_PAGE = 200_000
 MOST_SHELL_BYTES = 4 * 2**20
 """The shell scripts after this number of bytes are not read."""
-PLAIN = re.compile(r"[A-Za-z_/~][\w./~-]*", re.ASCII)
-# A placeholder, or syntax of a shell.
-FILL_IN = re.compile(r"[<>$|&;{}\[\]*`]|\.\.\.|path/to|your|#", re.IGNORECASE)
+PLAIN = re.compile(r"(?:[A-Za-z_/]|~/)[\w./~-]*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -36,7 +30,7 @@ class Guess:
     `scripts` are probable training scripts, the most likely first. `interactive` are training scripts that wait for
     keyboard input. `modules` maps the scripts that must be started with `python -m` to the name of the module and the
     folder that must be on PYTHONPATH. `shells` are the shell scripts that take no arguments, each with the Python files
-    that it starts; `pages` are the beginnings of the README files. `sources` is True if the project has Python files.
+    that it starts; `pages` maps the README files to their beginnings. `sources`: the project has Python files.
     """
 
     scripts: tuple[str, ...] = ()
@@ -45,25 +39,26 @@ class Guess:
     collator: str = ""
     requirements: str = ""
     shells: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    pages: tuple[bytes, ...] = ()
+    pages: Mapping[str, bytes] = field(default_factory=dict)
     sources: bool = False
 
     def command_of(self, script: str, *, named: bool = False) -> tuple[str, ...]:
-        """Return the argv that starts the script: a shell script or README command if only one fits, else Python.
+        return self.start_of(script, named=named).argv
+
+    def start_of(self, script: str, *, named: bool = False) -> Start:
+        """Return how to start the script: a shell script or README command if only one fits, else Python.
 
         If the user `named` the script, no shell script is started in its place, as that could do more than train.
         """
         if not script:
-            return ()
+            return Start(())
         if script.endswith(".sh"):
-            return ("bash", script)
+            return Start(("bash", script))
         if not named and (launcher := self.launcher_of(script)):
-            return ("bash", launcher)
+            return Start(("bash", launcher))
         module = self._module_of(script)
-        commands = {words for page in self.pages for words in _commands(page) if {script, module} & {*words[1:]}}
-        if len(commands) == 1:
-            return commands.pop()
-        return ("python", "-m", module) if script in self.modules else ("python", script)
+        plain = ("python", "-m", module) if script in self.modules else ("python", script)
+        return choose_start(script, module, plain, self.pages)
 
     def import_folder(self, script: str, command: tuple[str, ...]) -> str:
         """Return the folder that PYTHONPATH must contain for the command, or "" for none."""
@@ -89,7 +84,7 @@ def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
     found: list[Candidate] = []
     collator = requirements = ""
     shells: dict[str, frozenset[str]] = {}
-    pages: list[bytes] = []
+    pages: dict[str, bytes] = {}
     sources = False
     shell_bytes = 0
     packages: set[str] = set()
@@ -101,7 +96,7 @@ def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
         elif path in REQUIREMENTS:
             requirements = requirements or path
         elif path in READMES:
-            pages.append(data[:LONGEST_PAGE])
+            pages[path] = data[:LONGEST_PAGE]
         elif path.endswith(".py") and not TESTS.search(path):
             sources = True
             if posixpath.basename(path) == "__init__.py":
@@ -111,7 +106,7 @@ def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
             if candidate := judge_script(path, data):
                 found.append(candidate)
     modules = {one.path: module for one in found if (module := module_of(one, packages))}
-    return Guess(*_ranked(found), modules, collator, requirements, shells, tuple(pages), sources)
+    return Guess(*_ranked(found), modules, collator, requirements, shells, pages, sources)
 
 
 def _may_launch(data: bytes, shell_bytes: int) -> bool:
@@ -128,22 +123,13 @@ def _ranked(found: list[Candidate]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     )
 
 
-def _commands(page: bytes) -> Iterator[tuple[str, ...]]:
-    """Yield the commands of a README that need no editing, split into words."""
-    for line in page.decode("utf-8", "replace").replace("\\\n", " ").splitlines():
-        text = line.strip().removeprefix("$").strip()
-        if len(text) <= MAX_COMMAND and text.startswith(LAUNCHERS) and not FILL_IN.search(text):
-            with contextlib.suppress(ValueError):  # prose that contains an apostrophe and begins like a command
-                yield tuple(shlex.split(text))
-
-
 @dataclass(frozen=True)
 class Answers:
     """The values of the configs that `init` writes. `found_data` is a data folder that is not sent with the code.
 
     `offers_environment`: the project lists its requirements, and the host may lack torch. `reach` are the connection
-    keys of the host file, such as `port` and `user`; `variables` are the host's environment variables. `pythonpath` is
-    the folder of the project from which the command imports its module.
+    keys of the host file, such as `port` and `user`; `variables` are the environment variables of the host, and
+    `environ` those of the command.
     """
 
     name: str
@@ -152,7 +138,7 @@ class Answers:
     script: str
     collator: str
     command: tuple[str, ...] = ()
-    pythonpath: str = ""
+    environ: Mapping[str, str] = field(default_factory=dict)
     data: str = ""
     found_data: str = ""
     environment: bool = False
@@ -173,8 +159,8 @@ def render_config(answers: Answers) -> str:
         f"command: {command}      # null: the built-in trainer, with model: and data:",
         "precision: auto           # auto, bf16, fp16-mixed, fp16-pure, fp32",
     ]
-    if answers.pythonpath:
-        lines.append(f"env: {{PYTHONPATH: {_scalar(answers.pythonpath)}}}")
+    if answers.environ:
+        lines.append(f"env: {{{', '.join(f'{name}: {_scalar(value)}' for name, value in answers.environ.items())}}}")
     if not answers.script:
         lines.append("model: {id: tiny/phi4-multimodal}")
     if answers.data:
@@ -217,4 +203,4 @@ def render_host(answers: Answers) -> str:
 
 def _scalar(text: str) -> str:
     """Return the text as a YAML scalar, quoted if needed. Text from a host or a project may contain line breaks."""
-    return text if PLAIN.fullmatch(text) else json.dumps(text)
+    return text if PLAIN.fullmatch(text) and text.lower() not in YAML_WORDS else json.dumps(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from pipeline.records.layout import Records, safe_name
 from pipeline.show.prompts import Defaults, Questions, prompter_for
 from pipeline.show.screen import Screen
 from pipeline.verbs.first_look import FirstLook, look_at
-from pipeline.verbs.init_answers import choose_card, choose_data, choose_script
+from pipeline.verbs.init_answers import choose_card, choose_data, choose_script, start_of
 from remote.errors import BadUsage
 from remote.link.address import LOCAL, judge_host
 from remote.link.prompter import Prompter
@@ -58,21 +57,23 @@ def init(
     words = [*filter(None, [destination]), *typed]
     _refuse_to_overwrite([_config_file(cwd, name)], host, name, words, force=force)
     named = bool(script) or len(guess.scripts) > 1
-    script = choose_script(guess, script, data, cwd, screen, questions)
+    options = _words({"--host": host, "--config": name, "--card": card}, yes=yes)
+    again = [*filter(None, [destination]), *options, *["--force"] * force]
+    script = choose_script(guess, script, data, cwd, screen, questions, again)
     destination, host, look = _choose_host(destination, host, cwd, screen, questions, prompter)
     _check_names(name, host)
     known = not look.address and find_host(host, cwd).path is not None
     address, look = _address_and_look(host, look, known, guess, cwd, screen, questions, prompter)
     found = next(data_folders(cwd, set(tree.paths())), "")
-    command = _command_of(guess, script, screen, named=named)
+    start = start_of(guess, script, name, screen, named=named)
     answers = Answers(
         name,
         host,
         address,
         script,
         guess.collator,
-        command,
-        guess.import_folder(script, command),
+        start.argv,
+        start.variables,
         data=choose_data(data, found, cwd, screen, questions),
         found_data=found,
         environment=_creates_environment(guess, host, look, script, screen, questions),
@@ -166,16 +167,6 @@ def _split(destination: str, host: str) -> tuple[str, str]:
     if destination and not host and not is_destination(destination):
         return "", destination
     return destination, host
-
-
-def _command_of(guess: Guess, script: str, screen: Screen, *, named: bool) -> tuple[str, ...]:
-    """Return the command that starts the script. Show the command if it is not just `python SCRIPT`."""
-    command = guess.command_of(script, named=named)
-    if named and not script.endswith(".sh") and (launcher := guess.launcher_of(script)):
-        screen.note(f"{launcher} starts {script} too; name it with --script to run it instead")
-    if script and command[1:] != (script,):
-        screen.note(f"command: {shlex.join(command)}")
-    return command
 
 
 def _address_and_look(

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.config.draft import Guess
+from pipeline.config.readme_commands import Start
 from pipeline.show.prompts import Defaults, Questions
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage
 from remote.policy.cards import UnknownCard, parse_card
 from remote.project.paths import exists, expanded, is_file
-from remote.protocol.shell import shell_command
+from remote.protocol.shell import command_line, shell_command
 from remote.protocol.text import whole_number
 
 ATTEMPTS = 3
+MOST_PLACES = 4
 
 
 def _ask(question: str, judge: Callable[[str], str], screen: Screen, questions: Questions) -> str:
@@ -31,8 +35,13 @@ def _ask(question: str, judge: Callable[[str], str], screen: Screen, questions: 
     return judge(questions.ask(question))
 
 
-def choose_script(guess: Guess, given: str, data: str, cwd: Path, screen: Screen, questions: Questions) -> str:
-    """Return the training script: the given script, the only candidate, or the user's choice, or "" for none."""
+def choose_script(
+    guess: Guess, given: str, data: str, cwd: Path, screen: Screen, questions: Questions, typed: Sequence[str] = ()
+) -> str:
+    """Return the training script: the given script, the only candidate, or the user's choice, or "" for none.
+
+    `typed` are the other words of the command line, for hints.
+    """
     if given:
         if not is_file(cwd / given):
             raise BadUsage(f"{given} does not exist in {cwd}", where="--script")
@@ -41,7 +50,7 @@ def choose_script(guess: Guess, given: str, data: str, cwd: Path, screen: Screen
         return given
     if not (guess.scripts or guess.interactive):
         if guess.sources and not data:
-            _without_script(screen, questions)
+            _without_script(screen, questions, typed)
         elif not data:
             screen.note("no training script was found: this config is the demo (built-in trainer, tiny model and data)")
             screen.note("for your own: --script PATH, or --data FOLDER for the built-in trainer")
@@ -50,34 +59,62 @@ def choose_script(guess: Guess, given: str, data: str, cwd: Path, screen: Screen
         screen.note(f"training script: {guess.scripts[0]}")
         return guess.scripts[0]
     if not guess.scripts:
-        raise _not_chosen(guess, f"{guess.interactive[0]} waits for keyboard input, which a job on a host never gets")
+        why = f"{guess.interactive[0]} waits for keyboard input, which a job on a host never gets"
+        raise _not_chosen(guess, typed, why)
     for number, path in enumerate(guess.scripts, 1):
         screen.note(f"{number}  {path}")
 
     def judge(answer: str) -> str:
         chosen = dict(enumerate(guess.scripts, 1)).get(whole_number(answer) or 0, answer)
         if chosen not in guess.scripts:
-            raise _not_chosen(guess, f"{len(guess.scripts)} scripts may start the training, and none was chosen")
+            raise _not_chosen(guess, typed, f"{len(guess.scripts)} scripts may start the training, and none was chosen")
         return chosen
 
     return _ask("which of these scripts starts the training? (number or path)", judge, screen, questions)
 
 
-def _without_script(screen: Screen, questions: Questions) -> None:
+def _without_script(screen: Screen, questions: Questions, typed: Sequence[str]) -> None:
     """Print that no training script was recognised. Raises BadUsage if init cannot ask questions."""
     found = "this project has Python files, but none of them was recognised as a training script"
     if isinstance(questions, Defaults):
-        hint = "pipeline init --script PATH, or --data FOLDER for the built-in trainer"
+        again = command_line(["pipeline", "init", *typed]) or "pipeline init"
+        hint = f"{again} --script PATH, or --data FOLDER for the built-in trainer"
         raise BadUsage(found, where="--script", hint=hint)
     screen.note(f"{found}: the built-in trainer is configured, which runs none of them; use --script PATH for your own")
 
 
-def _not_chosen(guess: Guess, why: str) -> BadUsage:
+def _not_chosen(guess: Guess, typed: Sequence[str], why: str) -> BadUsage:
     listed = [*guess.scripts, *(f"{path} (waits for input)" for path in guess.interactive)]
     first = (*guess.scripts, *guess.interactive)[0]
-    return BadUsage(
-        f"{why}: {', '.join(listed)}", where="--script", hint=shell_command("pipeline init --script {}", first)
-    )
+    again = command_line(["pipeline", "init", "--script", first, *typed])
+    hint = again or shell_command("pipeline init --script {}", first)
+    return BadUsage(f"{why}: {', '.join(listed)}", where="--script", hint=hint)
+
+
+def start_of(guess: Guess, script: str, name: str, screen: Screen, *, named: bool) -> Start:
+    """Return how the config starts the script. Print it if it is not just `python SCRIPT`."""
+    start = guess.start_of(script, named=named)
+    if named and not script.endswith(".sh") and (launcher := guess.launcher_of(script)):
+        screen.note(f"{launcher} starts {script} too; name it with --script to run it instead")
+    folder = guess.import_folder(script, start.argv)
+    start = replace(start, variables={**({"PYTHONPATH": folder} if folder else {}), **start.variables})
+    if script and start.argv[1:] != (script,):
+        screen.note(f"command: {shlex.join(start.argv)}")
+    if start.variables:
+        screen.note(f"env: {', '.join(f'{each}={value}' for each, value in start.variables.items())}")
+    for note in start_notes(start, script, f"configs/{name}.yaml"):
+        screen.note(note)
+    return start
+
+
+def start_notes(start: Start, script: str, config: str) -> Iterator[str]:
+    """Yield what the config does not contain of the README's commands for the script."""
+    if start.places:
+        differs = f"the README starts {script} with other arguments or another launcher"
+        yield f"{differs} ({', '.join(start.places[:MOST_PLACES])}): complete `command:` in {config}"
+    if start.omitted:
+        names = ", ".join(start.omitted)
+        yield f"the README also sets {names}: use `gpus:` for cards, `secrets:` for a token, else `env:` in {config}"
 
 
 def choose_data(given: str, found: str, cwd: Path, screen: Screen, questions: Questions) -> str:

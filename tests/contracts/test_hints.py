@@ -30,7 +30,7 @@ FOR_SH = {  # shlex quotes for sh only
     *SCRIPTS,
     "pipeline/runs/command.py",  # a record of the command
     "pipeline/runs/launcher.py",  # a part of a sentence, which may be cut
-    "pipeline/verbs/init.py",  # shows the command of the config
+    "pipeline/verbs/init_answers.py",  # shows the command of the config
     "remote/link/shellwords.py",
     "remote/payload/jobs/slurm.py",
 }

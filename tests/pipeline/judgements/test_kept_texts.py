@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.config.draft import LONGEST_PAGE, guess_project
+from pipeline.config.draft import guess_project
+from pipeline.config.readme_commands import LONGEST_PAGE
 from pipeline.judgements.half_weights import judge_half_weights
 
 LARGE = 2**20
@@ -83,4 +84,4 @@ def test_SE_a_guess_keeps_at_most_the_beginning_of_a_text(path: str, kept: int) 
     names = [path] if path == "README.md" else [f"{number}{path}" for number in range(20)]
     guess = guess_project((name, count.made(b"python train.py\n" + bytes(LARGE))) for name in names)
     assert count.most <= 2 and count.now == 0
-    assert max((len(page) for page in guess.pages), default=0) == kept
+    assert max((len(page) for page in guess.pages.values()), default=0) == kept
