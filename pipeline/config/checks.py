@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import difflib
+import itertools
+import json
 from pathlib import Path, PurePosixPath
 
 from pipeline.config.document import Document
 from pipeline.config.fixer_settings import check_fixer_settings
 from pipeline.config.model import RunConfig
-from pipeline.config.secret_values import check_argv, check_environment, check_names, check_texts
+from pipeline.config.problems import quoted_item
+from pipeline.config.readme_commands import VARIABLE
+from pipeline.config.secret_values import (
+    SECRET_VALUE,
+    check_argv,
+    check_environment,
+    check_names,
+    check_texts,
+    secret_reason,
+)
 from pipeline.config.shipped import shipped_data
 from remote.project.paths import exists, expanded, is_file, is_folder, resolved, why_hidden
 from remote.protocol.evaluation import metric_names
@@ -95,8 +106,27 @@ def _command_problems(config: RunConfig, document: Document, root: Path) -> list
         return [
             document.problem(("command",), "is empty: write the argv of your script, or null for the built-in trainer")
         ]
+    if VARIABLE.fullmatch(config.command[0]):
+        return [_variables_problem(config, config.command, document)]
     script = _script_of(config.command)
     return _file_problems(document, ("command",), script, root) if script else []
+
+
+def _variables_problem(config: RunConfig, argv: tuple[str, ...], document: Document) -> Finding:
+    """Return the problem of a command that begins with `NAME=value`. The hint is the same command with `env:`."""
+    found = [*itertools.takewhile(bool, map(VARIABLE.fullmatch, argv))]
+    variables = {each[1]: each[2] for each in found if each}
+    values = {**config.env, **variables}
+    secrets = [name for name, value in values.items() if secret_reason(name, value)]
+    settings = [f"{quoted_item(name)}: {json.dumps(values[name])}" for name in values if name not in secrets]
+    rest = [] if any(map(SECRET_VALUE.search, argv)) else argv[len(found) :]
+    lines = [
+        *([f"env: {{{', '.join(settings)}}}"] if settings else []),
+        *([f"secrets: [{', '.join(dict.fromkeys((*config.secrets, *secrets)))}]"] if secrets else []),
+        *([document.as_typed(("command",), f"[{', '.join(map(quoted_item, rest))}]")] if rest else []),
+    ]
+    message = f"begins with variables ({', '.join(variables)}), but no shell starts the command: set them under env:"
+    return document.problem(("command",), message, " and ".join(lines))
 
 
 def _script_of(argv: tuple[str, ...]) -> str:

@@ -144,10 +144,10 @@ def _suggested_value(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
     if problem["type"] in LISTS and isinstance(got, int | float):
         return f"[{got}]"
     if problem["type"] in LISTS and isinstance(got, str):
-        return f"[{_quoted(got)}]"
+        return f"[{quoted_item(got)}]"
     if problem["type"] in MAPPINGS and isinstance(got, str):
         inner = _names_at(model, key)
-        return f"{{{inner[0] if inner else 'NAME'}: {_quoted(got)}}}"
+        return f"{{{inner[0] if inner else 'NAME'}: {quoted_item(got)}}}"
     if problem["type"] == "string_type" and (got is None or isinstance(got, int | float)):
         return '""' if got is None else f'"{got}"'
     if problem["type"] == "literal_error" and isinstance(got, str):
@@ -155,7 +155,7 @@ def _suggested_value(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
     return ""
 
 
-def _quoted(word: str) -> str:
+def quoted_item(word: str) -> str:
     """Return the word in a form that is valid inside a YAML list in brackets."""
     plain = PLAIN_WORD.fullmatch(word) and word.lower() not in YAML_WORDS
     return word if plain else json.dumps(word, ensure_ascii=False)

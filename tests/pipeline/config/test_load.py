@@ -98,6 +98,20 @@ def test_a_yaml_file_of_another_program_is_one_problem(tmp_path: Path) -> None:
         ("a missing script in a line", "command: python src/train.py -v\n", ["src/train.py", "there is no"]),
         ("an open quote", 'command: "python \'x"\n', ["command: cannot be split into words: No closing quotation"]),
         ("a shell operator", "command: cd src && python x.py\n", ["command: has the shell operator &&", "[bash, -c,"]),
+        (
+            "a variable before the program",
+            "command: OMP_NUM_THREADS=8 A='b c' python x.py --lr 1\nenv: {X: y}\n",
+            [
+                "mine.yaml:1",
+                "command: begins with variables (OMP_NUM_THREADS, A), but no shell starts the command",
+                'env: {X: "y", OMP_NUM_THREADS: "8", A: "b c"} and command: [python, x.py, --lr, "1"]',
+            ],
+        ),
+        (
+            "a secret variable before the program",
+            "command: [HF_TOKEN=0123abcd, python, x.py]\n",
+            ["command: begins with variables (HF_TOKEN)", "secrets: [HF_TOKEN] and command: [python, x.py]"],
+        ),
         ("a word for a list", GOOD + "secrets: HF_TOKEN\n", ["should be a list", "secrets: [HF_TOKEN]"]),
         ("a word for a section", "model: tiny\n", ["keys and values (id, revision,", "model: {id: tiny}"]),
         ("a number for a text", GOOD + "env: {A: 1}\n", ["env.A", 'A: "1"']),
@@ -146,9 +160,10 @@ def test_a_valid_config_is_loaded(tmp_path: Path, text: str) -> None:
 
 
 def test_a_secret_that_is_refused_is_not_repeated(tmp_path: Path) -> None:
-    write(tmp_path, GOOD + f"env: {{MINE: {HUB_TOKEN}, PASSWORD: hunter2}}\n")
-    assert HUB_TOKEN not in problem_text(tmp_path)
-    assert "hunter2" not in problem_text(tmp_path)
+    for command in ("look", f"MINE={HUB_TOKEN} PASSWORD=hunter2 A=1 look", f"A=1 look --token {HUB_TOKEN}"):
+        write(tmp_path, f"command: {command}\nenv: {{MINE: {HUB_TOKEN}, PASSWORD: hunter2}}\n")
+        assert HUB_TOKEN not in problem_text(tmp_path)
+        assert "hunter2" not in problem_text(tmp_path)
 
 
 def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
