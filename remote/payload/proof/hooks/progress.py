@@ -24,6 +24,7 @@ class MeanLoss:
     def __init__(self) -> None:
         self.mean: Optional[float] = None
         self.lowest: Optional[float] = None
+        self._lowest: Optional[float] = None
         self.first: Optional[float] = None
         self._first: Optional[int] = None
         self._front: List[Tuple[int, float]] = []
@@ -40,8 +41,10 @@ class MeanLoss:
             self._drop_oldest()
         total = self._back_sum + (self._front[-1][1] if self._front else 0.0)
         self.mean = total / (len(self._front) + len(self._back))
-        if self.lowest is None or step - self._first < 10 or self.mean < self.lowest:
-            self.lowest = self.mean
+        if self._lowest is None or step - self._first < 10 or self.mean < self._lowest:
+            self._lowest = self.mean
+        if step - self._first >= 10:
+            self.lowest = self._lowest
 
     def _drop_oldest(self) -> None:
         """Drop the oldest loss, as in remote/protocol/loss.py."""
@@ -125,8 +128,15 @@ class ProgressRecord:
         """Look for the number of planned steps in the trainers on the stack, unless it is known."""
         self.planned = self.planned or planned_steps_of(_callers())
 
-    def row(self, step: Step, *, began: Optional[int], skipped: int) -> Dict[str, Any]:
-        """Return the fields of jobs.Progress. The loss of a step is the sum over its micro-batches."""
+    def restart(self) -> None:
+        """Forget the steps of this job, because they were those of another optimizer."""
+        self.loss, self._first = MeanLoss(), None
+
+    def row(self, step: Step, *, began: Optional[int], skipped: int, foreign: int = 0) -> Dict[str, Any]:
+        """Return the fields of jobs.Progress. The loss of a step is the sum over its micro-batches.
+
+        The first `foreign` losses of the step are not part of this sum: they belong to steps of other optimizers.
+        """
         now = time.monotonic()
         if self._first is None:
             self._first, self._first_ended = step.number, now
@@ -134,7 +144,7 @@ class ProgressRecord:
                 self.loss.add(*earlier)
         done = step.number - self._first
         number = (began or 0) + step.number
-        loss = _finite(sum(step.losses)) if step.losses else None
+        loss = _finite(sum(step.losses[foreign:])) if step.losses[foreign:] else None
         if loss is not None:
             self.loss.add(number, loss)
             self.file.add(number, loss)

@@ -37,6 +37,8 @@ from .tensors import (
 PROGRESS_EVERY_S = 0.5
 COVERAGE_STEPS = 3
 LAST_COVERAGE_STEP = 20
+FEW_STEPS = 10
+"""Within these steps every optimizer of the training steps. One that first steps later replaces another one."""
 UNCONDITIONAL = frozenset(
     {"SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "ASGD"}
 )
@@ -66,6 +68,8 @@ class WatchRecorder:
         self.main: Optional[Any] = None
         self.scaler: Optional[Any] = None
         self.losses: List[Any] = []
+        self.foreign = 0
+        self.other_stepped = False
         self.clip_norm: Optional[Any] = None
         self.norm: Optional[float] = None
         self.stepping = False
@@ -88,6 +92,9 @@ class WatchRecorder:
 
     @quiet
     def backward(self, loss: Any) -> None:
+        if self.other_stepped:
+            # The losses so far belong to that step: in a GAN, each optimizer has its own.
+            self.foreign, self.other_stepped = len(self.losses), False
         self.losses.append(loss.detach())
 
     @quiet
@@ -107,6 +114,8 @@ class WatchRecorder:
     def attempt(self, optimizer: Any, scaler: Any) -> None:
         if self.main is None or _size(optimizer) > _size(self.main):
             self.main = optimizer
+            if self.attempts < FEW_STEPS:
+                self.progress.restart()
             if not self.attempts:
                 self.start = find_start(optimizer, self.reads)
                 self.progress.find_planned()
@@ -175,6 +184,7 @@ class WatchRecorder:
     @quiet
     def _after_step(self, optimizer: Any, scale: Optional[float], skipped: bool) -> None:
         if optimizer is not self.main:
+            self.other_stepped = True
             return
         if self.norm is None and self.clip_norm is None and not skipped and _has_gradients(optimizer):
             self._measure(optimizer)
@@ -198,7 +208,8 @@ class WatchRecorder:
             self.interruptions.after_step(parameters_of(optimizer), step.learning_rate)
         for anomaly in anomalies:
             self._report(anomaly)
-        self.pending = self.progress.row(step, began=self.start.step, skipped=self.skipped)
+        self.pending = self.progress.row(step, began=self.start.step, skipped=self.skipped, foreign=self.foreign)
+        self.foreign, self.other_stepped = 0, False
         self.stepping, self.losses, self.clip_norm, self.norm, self.since = False, [], None, None, now
         if now - self.last_written >= PROGRESS_EVERY_S or anomalies or self.attempts == 1:
             self.flush()
