@@ -41,7 +41,7 @@ PANELS = (
     Panel("GPU memory", ("gpu_memory_bytes",), suffix="\u00a0GiB", unit=2.0**30),
     Panel("GPU temperature", ("gpu_temperature",), suffix="\u00a0°C"),
 )
-MEANS_NOTE = "without event files: the mean over the newest steps, as status shows it"
+MEANS_NOTE = "no event file has a curve named loss: the mean over the newest steps, as status shows it"
 BOOKKEEPING = ("epoch", "runtime", "samples_per_second", "steps_per_second", "total_flos")
 EVALUATION = ("eval/", "test/", "validation/")
 

@@ -158,7 +158,7 @@ def test_a_script_without_event_files_has_the_losses_that_its_job_recorded(
     seen = Progress(48, 48, loss=0.5)
     note_job(folder, JobState.SUCCEEDED, seen, JobResult(0), Gauges(losses=(4.0, 2.0, 1.0, 0.5)), number=1)
     page = render_saved_report(folder).read_text()
-    assert "<h2>Training</h2>" in page and "without event files" in page
+    assert "<h2>Training</h2>" in page and "no event file has a curve named loss" in page
     assert "Drag across a curve" in page and "Thick line" not in page, "the curve of means is one line"
     steps = json.dumps([12, 24, 36, 48] if first is None else [42, 44, 46, 48], separators=(",", ":"))
     assert f'"steps":{steps}' in page and '"values":[4,2,1,0.5]' in page
