@@ -62,6 +62,18 @@ def paths_reached(
 
     `environment` are the names of the variables that are set. `recognise` returns the path in a text, or "".
     """
+    reached = _read_all(tree, argv, environment, recognise)
+    uses = sorted(reached.uses, key=lambda use: (use.file, use.line, use.path))
+    return PathsReached(tuple(uses), reached.options_read)
+
+
+def files_reached(tree: Tree, argv: Sequence[str]) -> frozenset[str]:
+    """Return the project files that the command uses: scripts, imported modules, settings files."""
+    return frozenset(_read_all(tree, argv, (), path_in).entered)
+
+
+def _read_all(tree: Tree, argv: Sequence[str], environment: Iterable[str], recognise: Callable[[str], str]) -> Reached:
+    """Read the files that the command uses."""
     reached = Reached(frozenset(tree.paths()), recognise)
     _enter(reached, argv, StartSettings(environment=frozenset(environment)), started=True)
     while reached.waiting:
@@ -73,8 +85,7 @@ def paths_reached(
             _read_shell(reached, path, data, settings)
         elif reads_config(path):
             _read_settings(reached, path, data, settings)
-    uses = sorted(reached.uses, key=lambda use: (use.file, use.line, use.path))
-    return PathsReached(tuple(uses), reached.options_read)
+    return reached
 
 
 def _enter(reached: Reached, argv: Sequence[str], settings: StartSettings, *, started: bool) -> None:

@@ -34,10 +34,11 @@ from remote.protocol.shell import shell_command
 
 if TYPE_CHECKING:
     from pipeline.diagnosis import diagnose
-    from pipeline.judgements import static
+    from pipeline.judgements import copied_labels, static
     from pipeline.runs import laptop_paths, missing_modules
 else:
     diagnose = LazyModule("pipeline.diagnosis.diagnose")
+    copied_labels = LazyModule("pipeline.judgements.copied_labels")
     static = LazyModule("pipeline.judgements.static")
     laptop_paths = LazyModule("pipeline.runs.laptop_paths")
     missing_modules = LazyModule("pipeline.runs.missing_modules")
@@ -162,7 +163,9 @@ def _effect(step: ProvedStep) -> str:
 
 
 def with_label_edits(view: View, proof: ProofReport) -> ProofReport:
-    """Add the edits of the fixer `label-padding` to the findings that these edits caused."""
+    """Add to findings about labels the lines that caused them: edits of the fixer `label-padding`, or copied ids."""
+    argv = view.config.command or ()
+    proof = replace(proof, findings=copied_labels.with_copied_labels(proof.findings, view.scan, argv))
     if not is_suspected(proof.findings):
         return proof
     return replace(proof, findings=with_padding_errors(proof.findings, plan_for(view, None, only=[FIXER]).changes))
