@@ -2,8 +2,8 @@
 
 What it does
     Reads the imports of soundfile, librosa, torchaudio, torchcodec and `datasets.Audio` in the files that the command
-    reaches. Reports the packages that the host's interpreter lacks, a torchcodec or torchaudio release that does not
-    match torch, and missing FFmpeg libraries.
+    reaches, also through shell scripts. Reports the packages that the host's interpreter lacks, with the file and line
+    of an import, a torchcodec or torchaudio release that does not match torch, and missing FFmpeg libraries.
 
     Missing packages are installed into a venv that halfstep created. For any other interpreter, the finding shows the
     command. Packages that the environment fixer will install are not reported.
@@ -195,11 +195,12 @@ def _missing(package: str, interpreter: Interpreter, packages: Mapping[str, str]
     reason = f"torchaudio.load of torchaudio {packages.get('torchaudio')} needs" if only_torchaudio else ""
     message = f"{reason or 'the project decodes audio with'} {package}, which is not installed for {interpreter.path}"
     fitting = only_torchaudio or package == "torchaudio"
-    return _error(message, install_on_host(interpreter.path, [_requirement(package, packages) if fitting else package]))
+    hint = install_on_host(interpreter.path, [_requirement(package, packages) if fitting else package])
+    return _error(message, hint, use.places.get(package, "interpreter"))
 
 
-def _error(message: str, hint: str) -> Finding:
-    return error(name, message, "interpreter", hint, exit_code=ExitCode.ENVIRONMENT)
+def _error(message: str, hint: str, where: str = "interpreter") -> Finding:
+    return error(name, message, where, hint, exit_code=ExitCode.ENVIRONMENT)
 
 
 def _dotted(release: tuple[int, ...]) -> str:

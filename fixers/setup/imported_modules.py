@@ -12,6 +12,7 @@ from typing import Any
 from fixers.frame.findings import error, warning
 from fixers.frame.site import Tree
 from fixers.setup.project_packages import REQUIREMENTS
+from fixers.setup.started_files import python_files_of
 from fixers.sources.module_files import SOURCE_ROOTS, ModuleIndex, files_of, imported_names
 from fixers.sources.syntax import parse_python
 from remote.protocol.exits import ExitCode
@@ -132,13 +133,13 @@ def _own_and_installed(data: bytes, local: Collection[str]) -> tuple[list[str], 
 def files_reached(tree: Tree, command: Sequence[str]) -> frozenset[str] | None:
     """Return the Python files of the command and every file that they may import, anywhere in their code.
 
-    Return None if this is unknown: the command names no Python file, or a file starts programs or imports modules by
-    computed names.
+    Return None if this is unknown: the command starts no known Python file, or a file starts programs or imports
+    modules by computed names.
     """
-    paths = {path for path in tree.paths() if path.endswith(".py")}
-    words = (each for word in command for each in (word, word.replace(".", "/") + ".py"))
-    new = [path for path in map(posixpath.normpath, words) if path in paths]
-    index, seen = ModuleIndex(paths), set[str]()
+    started = python_files_of(tree, command)
+    if started is None:
+        return None
+    index, new, seen = ModuleIndex({path for path in tree.paths() if path.endswith(".py")}), [*started], set[str]()
     while new:
         path = new.pop()
         if path in seen:
@@ -149,7 +150,7 @@ def files_reached(tree: Tree, command: Sequence[str]) -> frozenset[str] | None:
             return None
         for module in _imports_anywhere(data):
             new += index.files_of(module, posixpath.dirname(path))
-    return frozenset(seen) or None
+    return frozenset(seen)
 
 
 def judge_only_torch(tree: Tree, config: Mapping[str, Any], *, keep: bool) -> Finding:

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fixers.sources.shell_starts import files_started
 from pipeline.config.candidates import Candidate, judge_script, module_of
 from pipeline.config.problems import YAML_WORDS
 from pipeline.config.readme_commands import LONGEST_PAGE, Start, choose_start
-from pipeline.config.shell_starts import files_started
 from remote.protocol.dataclass import dataclass, field
 
 COLLATOR = re.compile(r"collator[^/]*\.py$", re.IGNORECASE)

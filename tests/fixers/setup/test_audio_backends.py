@@ -22,14 +22,15 @@ TREE = f"/home/fake/halfstep/{PROJECT.tree}"
 OURS, THEIRS = f"{TREE}/venv/bin/python", "/usr/bin/python3"
 
 
-def error(message, hint):
-    return Finding("audio-backends", Severity.ERROR, message, "interpreter", hint, ExitCode.ENVIRONMENT)
+def error(message, hint, where="interpreter"):
+    return Finding("audio-backends", Severity.ERROR, message, where, hint, ExitCode.ENVIRONMENT)
 
 
-def lacks(package, python=THEIRS):
+def lacks(package, python=THEIRS, where="a.py:1"):
     return error(
         f"the project decodes audio with {package}, which is not installed for {python}",
         f"(cd / && {python} -m pip install {package})   (on the host)",
+        where,
     )
 
 
@@ -210,9 +211,9 @@ def test_packages_other_than_torchcodec_are_installed_in_the_release_that_pip_ch
 def test_missing_ffmpeg_libraries_are_reported_with_or_without_an_installation():
     packages = {"datasets": "4.1.0", "torch": "2.9.1"}
     ours, _ = plan_of(DATASETS, packages, OURS, AudioFacts())
-    assert ours == Plan((resolved(lacks("torchcodec", OURS)), NO_FFMPEG), (installation("torchcodec==0.9.*"),))
+    assert ours == Plan((resolved(lacks("torchcodec", OURS, "a.py:2")), NO_FFMPEG), (installation("torchcodec==0.9.*"),))
     theirs, _ = plan_of(DATASETS, packages, THEIRS, AudioFacts())
-    assert theirs == Plan((lacks("torchcodec"), NO_FFMPEG))
+    assert theirs == Plan((lacks("torchcodec", where="a.py:2"), NO_FFMPEG))
 
 
 def test_an_installed_torchcodec_is_judged_and_kept():
@@ -224,8 +225,8 @@ def test_an_installed_torchcodec_is_judged_and_kept():
 @pytest.mark.parametrize(
     ("config", "findings"),
     [
-        ({"model": {"id": "a/b"}}, (lacks("soundfile"),)),
-        ({"model": {"id": "a/b"}, "command": None}, (lacks("soundfile"),)),
+        ({"model": {"id": "a/b"}}, (lacks("soundfile", where="interpreter"),)),
+        ({"model": {"id": "a/b"}, "command": None}, (lacks("soundfile", where="interpreter"),)),
         ({"model": {"id": "a/b"}, "command": ["python", "a.py"]}, ()),
         ({"model": None}, ()),
         ({}, ()),

@@ -60,6 +60,7 @@ def test_torchaudio_load_needs_torchcodec_since_torchaudio_2_9(code, audio, need
 
 
 OTHER_FILE = {"durations.py": b"import librosa\n", "own/reader.py": b"import soundfile\n", "own/__init__.py": b""}
+PLACES = {"librosa": "durations.py:1", "soundfile": "own/reader.py:1"}
 
 
 @pytest.mark.parametrize(
@@ -76,12 +77,32 @@ def test_only_the_files_that_the_command_reaches_count(command, script, packages
     host = FakeHost()
     survey = survey_of(interpreter=Interpreter(THEIRS, torch=Torch("2.9.1")))
     site = site_at(host, {"train.py": script, **OTHER_FILE}, survey=survey, config={"command": command})
-    assert set(audio_backends.plan(site).findings) == {lacks(package) for package in packages}
+    assert set(audio_backends.plan(site).findings) == {lacks(each, where=PLACES[each]) for each in packages}
 
 
-@pytest.mark.parametrize(("torch", "found"), [(None, ()), (Torch("2.9.1"), (lacks("librosa"),))])
+@pytest.mark.parametrize(("torch", "found"), [(None, ()), (Torch("2.9.1"), (lacks("librosa", where="train.py:1"),))])
 def test_without_torch_the_audio_packages_are_not_reported(torch, found):
     survey = survey_of(interpreter=Interpreter(THEIRS, torch=torch))
     config = {"command": ["python", "train.py"]}
     site = site_at(FakeHost(), {"train.py": b"import librosa\n"}, survey=survey, config=config)
     assert audio_backends.plan(site).findings == found
+
+
+@pytest.mark.parametrize(
+    ("command", "script", "places"),
+    [
+        (["bash", "run.sh"], b"python train.py --fp16\n", []),
+        (["./run.sh", "-s", "tiny"], b"cd scripts && torchrun ../train.py\n", []),
+        (["bash", "-c", "python train.py"], b"", []),
+        (["bash", "-c", "./run.sh --all"], b"SCRIPT=train.py\npython $SCRIPT\n", []),
+        (["bash", "run.sh"], b"python train.py\npython app/app.py\n", ["app/app.py:2"]),
+        (["bash", "run.sh"], b"python -m app.app\n", ["app/app.py:2"]),
+        (["bash", "run.sh", "app/app.py"], b"python $1\n", ["app/app.py:2"]),
+        (["bash", "run.sh"], b"make all\n", ["app/app.py:2"]),
+    ],
+)
+def test_only_the_files_that_the_shell_scripts_of_a_command_start_count(command, script, places):
+    files = {"run.sh": script, "train.py": b"import torch\n", "app/app.py": b"import os\nimport torchaudio\n"}
+    survey = survey_of(interpreter=Interpreter(THEIRS, torch=Torch("2.9.1")))
+    site = site_at(FakeHost(), files, survey=survey, config={"command": command})
+    assert [finding.where for finding in audio_backends.plan(site).findings] == places

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from fixers.sources.shell_starts import files_started
 from fixers.sources.syntax import parse_python
 from pipeline.config.document import parse_document
 from pipeline.config.draft import Answers, guess_project, render_config, render_host
 from pipeline.config.hosts import load_host
-from pipeline.config.shell_starts import files_started
 from tests.pipeline.config.config_files import write
 
 TRAIN = ("src/train.py", b"if __name__ == '__main__':\n    loss.backward()\n    optimizer.step()\n")
