@@ -93,7 +93,9 @@ def _loading_line(module: ast.Module) -> int:
     direct = (
         node.lineno
         for node in imports
-        if isinstance(node, ast.ImportFrom) and node.module == "torchaudio" and any(a.name == "load" for a in node.names)
+        if isinstance(node, ast.ImportFrom)
+        and node.module == "torchaudio"
+        and any(a.name == "load" for a in node.names)
     )
     called = (
         node.lineno

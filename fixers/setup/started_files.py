@@ -45,7 +45,12 @@ def _shell_texts(tree: Tree, command: Sequence[str], every: Collection[str]) -> 
     for number, word in enumerate(command):
         path = posixpath.normpath(word)
         before = [posixpath.basename(each) for each in command[:number]]
-        if before and command[number - 1].startswith("-") and command[number - 1].endswith("c") and {*before} & {*SHELLS}:
+        if (
+            before
+            and command[number - 1].startswith("-")
+            and command[number - 1].endswith("c")
+            and {*before} & {*SHELLS}
+        ):
             yield "", word.encode("utf-8", "surrogateescape")
         elif path in every and (is_shell(path) or (not number and SHEBANG.match(tree.read(path)))):
             yield path, tree.read(path)

@@ -28,11 +28,13 @@ class LeftOut:
     """The project's files: `sent` returns True for a file or folder that is sent, `exists` for one that the laptop has.
 
     `input_in` returns a file of data or of a model in a folder, the path itself if it is such a file, or "".
+    `would_send` returns True for a path whose files are sent once .pipelineignore contains these lines, too.
     """
 
     sent: Callable[[str], bool]
     exists: Callable[[str], bool]
     input_in: Callable[[str], str]
+    would_send: Callable[[str, tuple[str, ...]], bool]
 
     def path_in(self, text: str) -> str:
         """Return the path of the project in `text` if it exists on the laptop and is not sent, else ""."""
@@ -73,13 +75,24 @@ def _finding(use: PathUse, project: LeftOut) -> Finding:
     code = ExitCode.ENVIRONMENT if use.certain else ExitCode.OK
     reads = ", and the command reads it" if use.certain else ""
     message = f"{use.path} is not sent, because .gitignore or .pipelineignore excludes it{reads}"
-    part = _excluded_part(use.path, project)
-    hint = f"write the line !/{part} into .pipelineignore"
-    if not is_plain(part):  # the line would need escapes, and a shell could run a part of a name that is pasted
-        hint = "write a line that begins with !/ and matches this path into .pipelineignore"
+    hint = _lines_hint(use.path, _excluded_part(use.path, project), project)
     if not use.model:
         hint += "; or data: {path: ...} in the config, read from $HALFSTEP_DATA_DIR"
     return Finding(CHECK, severity, message, use.where, hint, code)
+
+
+def _lines_hint(path: str, part: str, project: LeftOut) -> str:
+    """Return the advice to write the lines into .pipelineignore by which the path is sent.
+
+    `part` is the topmost excluded folder on the path. A rule such as `*.json` excludes files in a folder that a line
+    includes, unless another line includes everything below the folder.
+    """
+    if not is_plain(part):  # the line would need escapes, and a shell could run a part of a name that is pasted
+        return "write a line that begins with !/ and matches this path into .pipelineignore"
+    for lines in ((f"!/{part}",), (f"!/{part}/**",), (f"!/{part}", f"!/{part}/**")):
+        if project.would_send(path, lines):
+            return f"write the {'line' if len(lines) == 1 else 'lines'} {' and '.join(lines)} into .pipelineignore"
+    return "delete the rule that excludes it from the .pipelineignore of a folder on its path"
 
 
 def _excluded_part(path: str, project: LeftOut) -> str:

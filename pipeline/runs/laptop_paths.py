@@ -16,6 +16,7 @@ from pipeline.judgements.path_uses import PathUse
 from pipeline.judgements.started import PathsReached, paths_reached
 from pipeline.runs.view import View, data_folder, data_name
 from remote.host import Host, read_field
+from remote.project.included_files import would_include
 from remote.project.paths import exists, is_file
 from remote.project.secrets import secret_by_name
 from remote.project.user_folder import home
@@ -112,7 +113,10 @@ def left_out_of(view: View) -> LeftOut:
     rows = view.scan.manifest.rows
     sent = {*rows, *_folders_of(path for path in rows if PurePosixPath(path).name not in KEEP_FOLDERS)}
     kept = _folders_of(rows) - sent
-    input_in = cache(lambda path: _input_in(root, path))
+    inputs_in = cache(lambda path: tuple(_inputs_in(root, path)))
+
+    def input_in(path: str) -> str:
+        return next(iter(inputs_in(path)), "")
 
     def is_sent(path: str) -> bool:
         of_data = data and (f"{path}/".startswith(f"{data}/") or f"{data}/".startswith(f"{path}/"))
@@ -120,7 +124,11 @@ def left_out_of(view: View) -> LeftOut:
         is_empty = path in kept and not input_in(path)
         return not rows or path in sent or is_empty or bool(of_data) or links or _is_never_sent(root, path)
 
-    return LeftOut(is_sent, cache(lambda path: exists(root / path)), input_in)
+    @cache
+    def would_send(path: str, lines: tuple[str, ...]) -> bool:
+        return would_include(view.scan.root, inputs_in(path) or (path,), lines)
+
+    return LeftOut(is_sent, cache(lambda path: exists(root / path)), input_in, would_send)
 
 
 def _folders_of(paths: Iterable[str]) -> set[str]:
@@ -144,19 +152,18 @@ def _is_environment(folder: Path) -> bool:
     return exists(folder / "pyvenv.cfg")
 
 
-def _input_in(root: Path, path: str) -> str:
-    """Return the path itself if it is a file of data or of a model, or such a file among the first ones of the folder.
+def _inputs_in(root: Path, path: str) -> Iterator[str]:
+    """Yield the path itself if it is a file of data or of a model, or such files among the first ones of the folder.
 
-    Return "" if there is none. In a folder, images count too.
+    In a folder, images count too.
     """
     top = root / path
     if is_file(top):
-        return path if top.suffix.lower() in INPUTS else ""
+        yield from [path] if top.suffix.lower() in INPUTS else []
     for folder, _, names in islice(os.walk(top), MOST_FOLDERS):
         for name in names[:MOST_NAMES]:
             if PurePosixPath(name).suffix.lower() in INPUTS | IMAGES:
-                return PurePosixPath(path, os.path.relpath(folder, top), name).as_posix()
-    return ""
+                yield PurePosixPath(path, os.path.relpath(folder, top), name).as_posix()
 
 
 def _laptop_of(view: View) -> Laptop:

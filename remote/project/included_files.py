@@ -6,9 +6,9 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from remote.project.ignore import Rules, byte_text, parse_rules, verdict_of
 from remote.project.paths import resolved
@@ -105,6 +105,50 @@ def walk_project(root: Path) -> Walk:
     return replace(walk, scopes=tuple(scopes))
 
 
+def would_include(root: Path, files: Iterable[str], lines: Sequence[str]) -> bool:
+    """Return True if all files would belong to the project if the .pipelineignore in `root` ended with these lines."""
+    root, rule_files = resolved(root), RuleFiles()
+    try:
+        top = _top_folder(root, rule_files)
+        added = parse_rules("\n".join(lines).encode(), ignores_case=top.scope.ignores_case)
+        top = _with_rules(top, root, _marks_in(root), rule_files) or top
+        entered: dict[str, _Folder | None] = {"": replace(top, pipeline=(added, *top.pipeline))}
+        walked = dict.fromkeys(_up_to_link(root, file) for file in files)
+        return all(_enter(root, file, entered, rule_files, is_folder=False) is not None for file in walked)
+    except TooManyRules:
+        return False
+
+
+def _up_to_link(root: Path, path: str) -> str:
+    """Return the first link on the path, which is not followed, or the path itself."""
+    above = [path, *map(str, PurePosixPath(path).parents)][-2::-1]
+    return next((each for each in above if (root / each).is_symlink()), path)
+
+
+def _enter(
+    root: Path, path: str, entered: dict[str, _Folder | None], rule_files: RuleFiles, *, is_folder: bool
+) -> _Folder | None:
+    """Return the entry with the rules that apply in it, or None if it is left out. `entered`: the folders so far."""
+    if path in entered:
+        return entered[path]
+    above, _, name = path.rpartition("/")
+    outer = _enter(root, above, entered, rule_files, is_folder=True)
+    verdict, out = _judge(outer, path, name, is_folder) if outer and name not in ALWAYS_OUT else (True, True)
+    if outer is None or (out and (verdict or not is_folder or not outer.scope.holds_tracked(path))):
+        found = None
+    else:
+        found = _Folder(path, outer.scope, outer.git, outer.pipeline, out, kept=verdict is False)
+    if is_folder:
+        entered[path] = found = _with_rules(found, root, _marks_in(root / path), rule_files) if found else None
+    return found
+
+
+def _marks_in(folder: Path) -> set[str]:
+    """Return the names in the folder that decide which rules apply, without listing the folder."""
+    names = (".gitignore", ".pipelineignore", ".git", *ENVIRONMENT_MARKS)
+    return {name for name in names if os.path.lexists(folder / name)}
+
+
 @contextlib.contextmanager
 def _opened(root: Path, folder: _Folder) -> Iterator[int]:
     """Open the folder that was found. Raises OSError if another user has replaced it or a folder above it with a link.
@@ -133,8 +177,7 @@ def _visit_folder(folder: _Folder, listed: list[os.DirEntry[str]], walk: Walk, f
             continue
         path = prefix + name
         is_folder = entry.is_dir(follow_symlinks=False)
-        verdict = verdict_of(folder.pipeline, byte_text(path), byte_text(name), is_folder) if folder.pipeline else None
-        out = _is_ignored(folder, path, name, is_folder) if verdict is None else verdict
+        verdict, out = _judge(folder, path, name, is_folder)
         if out and (verdict or not is_folder or not scope.holds_tracked(path)):
             continue
         if not is_folder:
@@ -146,6 +189,12 @@ def _visit_folder(folder: _Folder, listed: list[os.DirEntry[str]], walk: Walk, f
         else:
             found = _place_of(entry.stat(follow_symlinks=False))
             yield _Folder(path, scope, folder.git, folder.pipeline, out, kept=verdict is False, found=found)
+
+
+def _judge(folder: _Folder, path: str, name: str, is_folder: bool) -> tuple[bool | None, bool]:
+    """Return the verdict of .pipelineignore, and whether the entry is ignored."""
+    verdict = verdict_of(folder.pipeline, byte_text(path), byte_text(name), is_folder) if folder.pipeline else None
+    return verdict, _is_ignored(folder, path, name, is_folder) if verdict is None else verdict
 
 
 def _is_ignored(folder: _Folder, path: str, name: str, is_folder: bool) -> bool:

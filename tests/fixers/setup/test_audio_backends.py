@@ -211,7 +211,9 @@ def test_packages_other_than_torchcodec_are_installed_in_the_release_that_pip_ch
 def test_missing_ffmpeg_libraries_are_reported_with_or_without_an_installation():
     packages = {"datasets": "4.1.0", "torch": "2.9.1"}
     ours, _ = plan_of(DATASETS, packages, OURS, AudioFacts())
-    assert ours == Plan((resolved(lacks("torchcodec", OURS, "a.py:2")), NO_FFMPEG), (installation("torchcodec==0.9.*"),))
+    assert ours == Plan(
+        (resolved(lacks("torchcodec", OURS, "a.py:2")), NO_FFMPEG), (installation("torchcodec==0.9.*"),)
+    )
     theirs, _ = plan_of(DATASETS, packages, THEIRS, AudioFacts())
     assert theirs == Plan((lacks("torchcodec", where="a.py:2"), NO_FFMPEG))
 

@@ -29,7 +29,13 @@ def test_the_python_files_of_a_shell_script_are_found(shell, started):
 
 @pytest.mark.parametrize(
     "shell",
-    ['python "$@"', "python tools/prepare.py\npython -u $1", "torchrun --nproc_per_node 2 $2", "make train", "./other.sh"],
+    [
+        'python "$@"',
+        "python tools/prepare.py\npython -u $1",
+        "torchrun --nproc_per_node 2 $2",
+        "make train",
+        "./other.sh",
+    ],
 )
 def test_the_files_of_a_shell_script_are_unknown_if_an_argument_or_another_program_names_them(shell):
     files = {**dict.fromkeys(PYTHON, b""), "run.sh": shell.encode()}

@@ -17,7 +17,7 @@ SPECIAL = ["m(touch PWNED)", "a`b`", "a b", "m[0]", "x*", "a\nb", "a\x1bb", "bac
 
 @pytest.mark.parametrize("folder", SPECIAL)
 def test_SE_the_hint_for_an_excluded_path_describes_a_line_that_it_cannot_print(folder: str) -> None:
-    project = LeftOut(lambda path: False, lambda path: True, lambda path: True)
+    project = LeftOut(lambda path: False, lambda path: True, lambda path: path, lambda path, lines: True)
     [finding] = judge_left_out([PathUse(f"{folder}/toy", "train.py", 1)], project, ()).findings
     assert finding.hint.startswith("write a line that begins with !/ and matches this path into .pipelineignore; or")
     assert folder not in finding.hint

@@ -163,7 +163,40 @@ def test_SE_an_excluded_folder_is_listed_once_however_often_a_script_names_it(
         return walk(top, *args, **more)  # type: ignore[arg-type]
 
     root = tmp_path / "project"
-    seen = view(root, f"names = {['sets/a.wav', 'temp/data/bank'] * 200}\n")
+    names = "\n".join(["names = ['sets/a.wav', 'temp/data/bank']"] * 200)
+    seen = view(root, names)
     monkeypatch.setattr(os, "walk", counted)
     assert found(host, seen) != []
     assert listed.count(str(root / "temp/data/bank")) == 1
+
+
+@pytest.mark.parametrize(
+    ("git", "lines"),
+    [
+        ("*.json\n", "line !/models/toy/**"),
+        ("models/toy/*\n", "line !/models/toy/**"),
+        ("models/\n*.json\n", "lines !/models and !/models/**"),
+        ("/models\n*.bin\n", "line !/models"),
+        ("toy\n", "line !/models/toy"),
+    ],
+)
+def test_the_lines_of_the_hint_send_the_files_whatever_the_other_rules_exclude(
+    host: Host, tmp_path: Path, git: str, lines: str
+) -> None:
+    root, script = tmp_path / "project", "M.from_pretrained('models/toy')\n"
+    seen = view(root, script)
+    (root / "models/readme.txt").touch()
+    (root / ".gitignore").write_text(git)
+    [finding] = found(host, replace(seen, scan=scan_project(root)))
+    assert finding.hint.startswith(f"write the {lines} into .pipelineignore")
+    (root / ".pipelineignore").write_text("\n".join(lines.split(" ", 1)[1].split(" and ")))
+    assert found(host, replace(seen, scan=scan_project(root))) == []
+
+
+def test_no_line_is_proposed_if_another_pipelineignore_excludes_the_files(host: Host, tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    seen = view(root, "M.from_pretrained('models/toy')\n")
+    (root / ".gitignore").write_text("")
+    (root / "models/toy/.pipelineignore").write_text("*.json\n")
+    [finding] = found(host, replace(seen, scan=scan_project(root)))
+    assert finding.hint.startswith("delete the rule that excludes it from the .pipelineignore of a folder on its path")

@@ -10,7 +10,7 @@ import pytest
 
 from remote.project.git_index import read_index
 from remote.project.ignore import parse_rules
-from remote.project.included_files import walk_project
+from remote.project.included_files import walk_project, would_include
 from tests.remote.project.git_tree import git, kept_by_git, kept_by_us, make, needs_git
 
 NOT_SOURCE = ("node_modules/x.js", ".tox/py/x.py", "lib/site-packages/x.py", "env/x.py", "conda/x.py")
@@ -217,3 +217,21 @@ def test_SE_ignore_files_that_are_too_large_together_end_the_walk_with_an_error(
     walk = walk_project(tmp_path)
     assert list(walk.unreadable) == ["sub"] and "ignore files" in walk.unreadable["sub"]
     assert "sub/b.py" not in walk.files
+
+
+@needs_git
+@pytest.mark.parametrize("lines", [(), ("!/data",), ("!/data/**",), ("!/data", "!/data/**"), ("!/data/toy", "a.wav")])
+@pytest.mark.parametrize("rules", ["data/\n", "*.json\n*.wav\n", "/data/*\n", "data/toy\n*.json\n", "toy/\n!a.wav\n"])
+@pytest.mark.parametrize("inner", ["", "*.json\n", "!b.json\n"])
+def test_the_files_that_more_lines_would_include_are_those_that_the_walk_finds(tmp_path, rules, lines, inner):
+    files = ("data/toy/b.json", "data/toy/a.wav", "data/c.txt", "env/bin/d.txt", "data/tracked/e.json")
+    make(
+        tmp_path, {**dict.fromkeys(files, ""), "env/pyvenv.cfg": "", ".gitignore": rules, ".pipelineignore": "*.txt\n"}
+    )
+    make(tmp_path, {"data/toy/.pipelineignore": inner})
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-f", "data/tracked/e.json")
+    expected = {path: would_include(tmp_path, [path], lines) for path in files}
+    make(tmp_path, {".pipelineignore": "\n".join(("*.txt", *lines))})
+    assert expected == {path: path in walk_project(tmp_path).files for path in files}
+    assert would_include(tmp_path, [path for path in files if expected[path]], lines)
