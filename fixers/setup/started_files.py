@@ -12,6 +12,7 @@ from fixers.sources.launched import files_named
 from fixers.sources.shell_starts import files_started, starts_unknown_files
 
 SHELLS = ("sh", "bash", "zsh", "dash", "ksh")
+TEXT_FOLLOWS = re.compile(r"-\w*c")
 SHEBANG = re.compile(rb"#![^\n]{0,80}\b(?:ba|z|da|k)?sh\b")
 SHELL_FILE = re.compile(rb"[\w./-]{1,400}\.(?:sh|bash|zsh|ksh|slurm|sbatch|job)\b")
 
@@ -45,12 +46,7 @@ def _shell_texts(tree: Tree, command: Sequence[str], every: Collection[str]) -> 
     for number, word in enumerate(command):
         path = posixpath.normpath(word)
         before = [posixpath.basename(each) for each in command[:number]]
-        if (
-            before
-            and command[number - 1].startswith("-")
-            and command[number - 1].endswith("c")
-            and {*before} & {*SHELLS}
-        ):
+        if {*before} & {*SHELLS} and TEXT_FOLLOWS.fullmatch(before[-1]):
             yield "", word.encode("utf-8", "surrogateescape")
         elif path in every and (is_shell(path) or (not number and SHEBANG.match(tree.read(path)))):
             yield path, tree.read(path)
