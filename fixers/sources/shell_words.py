@@ -167,7 +167,7 @@ class _Scanner:
         if self.text.startswith("(", at):
             return self.array(found[1], at)
         value, after = self.word(at, empty=True)
-        return Assignment(found[1], value), after
+        return Assignment(found[1], value, appends=found[0].endswith("+=")), after
 
     def array(self, name: str, start: int) -> tuple[Assignment, int]:
         """Scan `NAME=( word word )`, which may span several lines."""

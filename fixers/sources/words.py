@@ -43,11 +43,12 @@ class Word:
 
 @dataclass(frozen=True)
 class Assignment:
-    """A shell assignment `NAME=value`; `items` are the words of an array."""
+    """A shell assignment `NAME=value`; `items` are the words of an array. `appends` is True for `NAME+=value`."""
 
     name: str
     value: Word
     items: tuple[Word, ...] = ()
+    appends: bool = False
 
 
 @dataclass(frozen=True)

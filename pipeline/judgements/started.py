@@ -12,10 +12,12 @@ from fixers.sources.commands import is_shell
 from fixers.sources.config_files import read_config, reads_config
 from fixers.sources.module_files import files_of, imported_names
 from fixers.sources.nodes import Scalar, walk
+from fixers.sources.shell_values import Values, first_values, texts_of, values_in
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.syntax import parse_python
 from fixers.sources.unparsable import Unparsable
-from fixers.sources.words import Command
+from fixers.sources.words import Command, Word
+from pipeline.judgements.left_out import OUTPUT
 from pipeline.judgements.path_literals import StartSettings, option_name
 from pipeline.judgements.path_text import path_in
 from pipeline.judgements.path_uses import PathUse, paths_in_python
@@ -126,26 +128,42 @@ def _read_shell(reached: Reached, path: str, data: bytes, settings: StartSetting
         script = scan_shell(data)
     except Unparsable:
         return
+    values = values_in(script, settings.environment)
     for command in script.commands:
-        words = [word.text or "" for word in command.words]
-        _enter(reached, words, settings, started=False)
-        if words[:1] and words[0] in TESTS:
+        texts = [texts_of(word, values, settings.environment) for word in command.words]
+        for number in range(max(map(len, texts), default=0)):
+            words = [each[min(number, len(each) - 1)] if each else "" for each in texts]
+            _enter(reached, words, settings, started=False)
+        if texts and texts[0] and texts[0][0] in TESTS:
             continue
-        for text, start in _texts(command, settings):
-            if found := reached.recognise(text):
+        for text, start, option in _texts(command, settings, values, reached):
+            found = reached.recognise(text)
+            if found and (path_in(text) or not OUTPUT.search(option)):
                 reached.uses.append(PathUse(found, path, data.count(b"\n", 0, start) + 1))
 
 
-def _texts(command: Command, settings: StartSettings) -> Iterator[tuple[str, int]]:
+def _texts(
+    command: Command, settings: StartSettings, values: Values, reached: Reached
+) -> Iterator[tuple[str, int, str]]:
+    """Yield each text that may be a path, its position, and the name of its variable or option."""
     for assignment in command.assignments:
         if assignment.name not in settings.environment:
             for word in (assignment.value, *assignment.items):
-                yield word.text or "", word.start
-    for word in command.words:
-        text = word.text or ""
-        yield text, word.start
-        if text.startswith("-") or "=" in text:
-            yield text.partition("=")[2], word.start
+                for text in _texts_of(word, settings, values, reached):
+                    yield text, word.start, assignment.name
+    for before, word in zip(("", *(word.text or "" for word in command.words)), command.words, strict=False):
+        for text in _texts_of(word, settings, values, reached):
+            yield text, word.start, option_name(before) if before.startswith("-") else ""
+            if text.startswith("-") or "=" in text:
+                name, _, value = text.partition("=")
+                yield value, word.start, option_name(name)
+
+
+def _texts_of(word: Word, settings: StartSettings, values: Values, reached: Reached) -> tuple[str, ...]:
+    """Return the texts of a word, or none if it begins with a variable whose own value is a path."""
+    if any("/" in value and reached.recognise(value) for value in first_values(word, values)):
+        return ()
+    return texts_of(word, values, settings.environment)
 
 
 def _read_settings(reached: Reached, path: str, data: bytes, settings: StartSettings) -> None:

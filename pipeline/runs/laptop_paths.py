@@ -30,7 +30,7 @@ INPUTS = frozenset(
 )
 IMAGES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
 """A folder of images is probably data; a single image is often a plot."""
-KEEP_FOLDERS = frozenset({".keep", ".gitkeep", ".gitignore", ".placeholder", "README.md"})
+KEEP_FOLDERS = frozenset({".keep", ".gitkeep", ".gitignore", ".pipelineignore", ".placeholder", "README.md"})
 """Files that git tracks in a folder whose other files are not part of the repository."""
 MOST_FOLDERS, MOST_NAMES = 20, 200
 

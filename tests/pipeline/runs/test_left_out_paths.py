@@ -200,3 +200,26 @@ def test_no_line_is_proposed_if_another_pipelineignore_excludes_the_files(host: 
     (root / "models/toy/.pipelineignore").write_text("*.json\n")
     [finding] = found(host, replace(seen, scan=scan_project(root)))
     assert finding.hint.startswith("delete the rule that excludes it from the .pipelineignore of a folder on its path")
+
+
+@pytest.mark.parametrize(
+    ("shell", "where"),
+    [
+        ("python train.py --data ./temp/data/bank\n", ["run.sh:1"]),
+        ("set=bank\n\npython train.py --fp16 \\\n  --data ./temp/data/$set\n", ["run.sh:4"]),
+        ('part=bank\nDATA="temp/data/$part"\npython train.py --data $DATA/train.jsonl\n', ["run.sh:2"]),
+        ("set=other\nset=bank\npython train.py --data=temp/data/${set}\n", ["run.sh:3"]),
+        ("set=$1\npython train.py --data ./temp/data/$set\n", []),
+        ("set=toy\npython train.py --output_dir models/$set --save_path=models/toy\n", []),
+        ("save_path=models/toy\npython train.py --output_dir $save_path\n", []),
+    ],
+)
+def test_the_variables_of_a_shell_script_are_part_of_the_paths(
+    host: Host, tmp_path: Path, shell: str, where: list[str]
+) -> None:
+    root = tmp_path / "project"
+    seen = view(root, "print()\n")
+    (root / "run.sh").write_text(shell)
+    (root / "configs/plain.yaml").write_text("project: .\ncommand: [bash, run.sh]\n")
+    seen = replace(seen, scan=scan_project(root), loaded=load_config("plain", root, ()))
+    assert [one.where for one in found(host, seen)] == where
