@@ -24,7 +24,7 @@ Values = Mapping[str, tuple[str, ...]]
 def values_in(script: Script, unknown: Container[str]) -> Values:
     """Return the values that the script assigns to each variable, with the variables in them.
 
-    The variables in `unknown`, and those to which text is appended (`+=`), have no values.
+    The variables in `unknown` have no values. The value of a variable to which text is appended (`+=`) is "$": unknown.
     """
     found: dict[str, dict[str, None]] = {}
     appended = {each.name for command in script.commands for each in command.assignments if each.appends}
@@ -35,7 +35,8 @@ def values_in(script: Script, unknown: Container[str]) -> Values:
             for word in command.words[1:]:
                 if declared := DECLARED.fullmatch(word.raw):
                     _add(found, declared[1], declared[2])
-    return {name: tuple(given) for name, given in found.items() if name not in unknown and name not in appended}
+    known = {name: tuple(given) for name, given in found.items() if name not in unknown}
+    return known | dict.fromkeys(appended & known.keys(), ("$",))
 
 
 def _add(found: dict[str, dict[str, None]], name: str, raw: str) -> None:

@@ -39,6 +39,8 @@ def test_a_word_has_a_text_for_each_value_of_its_variables(script, found):
         "name=`ls`\npython train.py sets/$name",
         "name=(a b)\npython train.py sets/$name",
         "name=a\nname+=b\npython train.py sets/$name",
+        "name=a\nname+=b\npython train.py sets/${name:-c}",
+        "name=$1\npython train.py sets/${name:-c}",
         "for name in a b; do\n  python train.py sets/$name",
         "name=$name/x\npython train.py sets/$name",
         "python train.py sets/$(date)",
