@@ -235,3 +235,11 @@ def test_the_files_that_more_lines_would_include_are_those_that_the_walk_finds(t
     make(tmp_path, {".pipelineignore": "\n".join(("*.txt", *lines))})
     assert expected == {path: path in walk_project(tmp_path).files for path in files}
     assert would_include(tmp_path, [path for path in files if expected[path]], lines)
+
+
+def test_the_rules_below_a_link_are_not_read(tmp_path):
+    make(tmp_path / "outside", {"toy/b.json": "", "toy/.gitignore": "*\n", ".gitignore": "*\n"})
+    make(tmp_path / "project", {".pipelineignore": "/data\n"})
+    (tmp_path / "project/data").symlink_to(tmp_path / "outside")
+    assert not would_include(tmp_path / "project", ["data/toy/b.json"], ())
+    assert would_include(tmp_path / "project", ["data/toy/b.json"], ("!/data",))
