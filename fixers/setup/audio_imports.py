@@ -57,17 +57,23 @@ def uses_in(data: bytes, path: str = "") -> AudioUse:
         module = parse_python(data)
     except (SyntaxError, ValueError):
         return AudioUse()
-    guarded = {id(node) for block in ast.walk(module) if isinstance(block, ast.Try) for node in _imports(block)}
-    lines: dict[str, int] = {}
-    for node in sorted(_imports(module), key=lambda each: each.lineno):
-        for root in _roots(node) if id(node) not in guarded else ():
-            lines.setdefault(root, node.lineno)
+    lines = _import_lines(module)
     decodes = _decoding_line(module) if "datasets" in lines else 0
     loads = _loading_line(module) if "torchaudio" in lines else 0
     packages = frozenset(lines.keys() & set(PACKAGES))
     needs = {"torchcodec": lines.get("torchcodec") or decodes or loads}
     places = {package: f"{path}:{line}" for package, line in {**lines, **needs}.items() if package in PACKAGES and line}
     return AudioUse(packages, bool(decodes), bool(loads), places)
+
+
+def _import_lines(module: ast.Module) -> dict[str, int]:
+    """Return the line of the first import of each package, outside `try`."""
+    guarded = {id(node) for block in ast.walk(module) if isinstance(block, ast.Try) for node in _imports(block)}
+    lines: dict[str, int] = {}
+    for node in sorted(_imports(module), key=lambda each: each.lineno):
+        for root in _roots(node) if id(node) not in guarded else ():
+            lines.setdefault(root, node.lineno)
+    return lines
 
 
 def _imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -82,30 +88,14 @@ def _roots(node: ast.Import | ast.ImportFrom) -> set[str]:
 
 def _loading_line(module: ast.Module) -> int:
     """Return the line of `torchaudio.load`, under any name of the module, or of `from torchaudio import load`, or 0."""
-    imports = list(_imports(module))
-    names = {
-        alias.asname or alias.name
-        for node in imports
-        if isinstance(node, ast.Import)
-        for alias in node.names
-        if alias.name == "torchaudio"
-    }
-    direct = (
-        node.lineno
-        for node in imports
-        if isinstance(node, ast.ImportFrom)
-        and node.module == "torchaudio"
-        and any(a.name == "load" for a in node.names)
-    )
-    called = (
-        node.lineno
-        for node in ast.walk(module)
-        if isinstance(node, ast.Attribute)
-        and node.attr == "load"
-        and isinstance(node.value, ast.Name)
-        and node.value.id in names
-    )
-    return next(direct, 0) or next(called, 0)
+    names: set[str] = set()
+    for node in _imports(module):
+        if isinstance(node, ast.Import):
+            names |= {alias.asname or alias.name for alias in node.names if alias.name == "torchaudio"}
+        elif node.module == "torchaudio" and "load" in [alias.name for alias in node.names]:
+            return node.lineno
+    loads = (node for node in ast.walk(module) if isinstance(node, ast.Attribute) and node.attr == "load")
+    return next((node.lineno for node in loads if isinstance(node.value, ast.Name) and node.value.id in names), 0)
 
 
 def _decoding_line(module: ast.Module) -> int:
