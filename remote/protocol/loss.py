@@ -29,15 +29,11 @@ def mean_loss_text(loss: float) -> str:
 
 
 class MeanLoss:
-    """The mean loss over the newest optimizer steps, the lowest mean of at least FEWEST steps, and the first loss.
-
-    `lowest` is None until there are two such means.
-    """
+    """The mean loss over the newest optimizer steps, the lowest mean of at least FEWEST steps, and the first loss."""
 
     def __init__(self) -> None:
         self.mean: Optional[float] = None
         self.lowest: Optional[float] = None
-        self._lowest: Optional[float] = None
         self.first: Optional[float] = None
         self._first: Optional[int] = None
         self._front: List[Tuple[int, float]] = []
@@ -54,10 +50,8 @@ class MeanLoss:
             self._drop_oldest()
         total = self._back_sum + (self._front[-1][1] if self._front else 0.0)
         self.mean = total / (len(self._front) + len(self._back))
-        if self._lowest is None or step - self._first < FEWEST or self.mean < self._lowest:
-            self._lowest = self.mean
-        if step - self._first >= FEWEST:
-            self.lowest = self._lowest
+        if self.lowest is None or step - self._first < FEWEST or self.mean < self.lowest:
+            self.lowest = self.mean
 
     def _drop_oldest(self) -> None:
         """Drop the oldest loss.
