@@ -117,11 +117,11 @@ WHY = "FlashAttention needs compute capability 8.0"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Replace FlashAttention with SDPA."""
-    lines = lines_with(source.data, WORDS)
+    lines = lines_with(source.searched, WORDS)
     chosen = FLASH_CHOICE.search(lines) is not None and source.python.mentions(FLASH_CHOICE)
-    in_command = IN_COMMAND.search(lines) is not None and runs_commands(source.data)
+    in_command = IN_COMMAND.search(lines) is not None and runs_commands(source.searched)
     calls_kernel = KERNEL.search(lines) is not None
-    if not (chosen or in_command or calls_kernel or may_fall_back(source.data)):
+    if not (chosen or in_command or calls_kernel or may_fall_back(source.searched)):
         return NOTHING
     draft = Draft(source.python, name)
     report_kernel(draft)

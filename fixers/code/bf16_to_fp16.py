@@ -105,9 +105,9 @@ IMPORTS_LOADER = re.compile(rb"""^[ \t"]*(?:from|import)[ \t]+(?:transformers|tr
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Return the edits that select float16 wherever code or a library's default selects bfloat16."""
-    loads = IMPORTS_LOADER.search(lines_with(source.data, LOADERS)) is not None
-    may_select = loads or holds_any(source.data, WORDS)
-    if not may_select or not (loads or runs_commands(source.data) or source.python.mentions(PRECISION_WORDS)):
+    loads = IMPORTS_LOADER.search(lines_with(source.searched, LOADERS)) is not None
+    may_select = loads or holds_any(source.searched, WORDS)
+    if not may_select or not (loads or runs_commands(source.searched) or source.python.mentions(PRECISION_WORDS)):
         return NOTHING
     if target.code_facts.stays_pure(source.path):
         return Rewrite(skipped=(SkippedPlace(source.path, PURE),))

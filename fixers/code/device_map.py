@@ -80,12 +80,12 @@ WHY = "the whole model is placed on the card of its process"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Return the edits that place each trained model entirely on the card of its process."""
-    if ONE_CARD.search(source.data):
+    if ONE_CARD.search(source.searched):
         return NOTHING
-    placed = PLACES_MODEL.search(lines_with(source.data, TRAINERS)) is not None
-    if not placed and not DISTRIBUTED.search(lines_with(source.data, PROCESSES)):
+    placed = PLACES_MODEL.search(lines_with(source.searched, TRAINERS)) is not None
+    if not placed and not DISTRIBUTED.search(lines_with(source.searched, PROCESSES)):
         return NOTHING
-    by_trainer = placed and not QUANTISED.search(source.data)
+    by_trainer = placed and not QUANTISED.search(source.searched)
     draft = Draft(source.python, name)
     for load, value in _spread_loads(draft.source):
         quantised = any(each.arg in QUANTISES for each in load.keywords)
@@ -107,12 +107,12 @@ def _spread_loads(source: PythonSource) -> Iterator[tuple[ast.Call, ast.expr]]:
 
 def _may_run_in_processes(source: Source, target: Target) -> bool:
     """Return True if the code starts or joins several processes, or if a launcher may start several processes of it."""
-    if LAUNCHES.search(source.data):
+    if LAUNCHES.search(source.searched):
         return True
     if source.path.endswith(".ipynb"):
         return False
     running = target.code_facts.in_processes
-    joins = DISTRIBUTED.search(source.data) and not SELECTS_ITSELF.search(source.data)
+    joins = DISTRIBUTED.search(source.searched) and not SELECTS_ITSELF.search(source.searched)
     return bool(joins) or running is None or source.path in running
 
 

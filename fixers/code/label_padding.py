@@ -82,7 +82,7 @@ WHY = "the loss ignores only -100"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Return the edits that pad labels with -100."""
-    if not _may_pad(source.data) or OWN_RULES.search(source.data) or not source.python.mentions(PADDING):
+    if not _may_pad(source.searched) or OWN_RULES.search(source.searched) or not source.python.mentions(PADDING):
         return NOTHING
     draft = Draft(source.python, name)
     for node in draft.source.names.nodes:

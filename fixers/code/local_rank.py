@@ -67,7 +67,7 @@ WHY = "RANK counts over all machines; LOCAL_RANK selects the device"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Return the edits that select devices by LOCAL_RANK."""
-    if b"cuda" not in source.data and b"device" not in source.data:
+    if b"cuda" not in source.searched and b"device" not in source.searched:
         return NOTHING
     draft = Draft(source.python, name)
     for node in draft.source.names.nodes:

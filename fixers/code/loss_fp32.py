@@ -78,7 +78,7 @@ WHY = "the loss is computed in float32"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Cast the inputs of every loss to float32 in a file that uses half precision."""
-    calls_loss, uses_half = holds_any(source.data, LOSSES), holds_any(source.data, HALF_WORDS)
+    calls_loss, uses_half = holds_any(source.searched, LOSSES), holds_any(source.searched, HALF_WORDS)
     if not (calls_loss and uses_half and source.python.mentions(USES_HALF)):
         return NOTHING
     draft = Draft(source.python, name)

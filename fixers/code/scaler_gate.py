@@ -83,7 +83,7 @@ WHY = "only float16 needs the scaler"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Enable each scaler by autocast's dtype, add a scaler to a plain float16 loop, and report other unscaled loops."""
-    fused, scales = may_be_fused(source.data), _may_scale(source.data)
+    fused, scales = may_be_fused(source.searched), _may_scale(source.searched)
     if not (fused or scales):
         return NOTHING
     draft = Draft(source.python, name)

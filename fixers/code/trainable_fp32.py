@@ -145,7 +145,7 @@ class _Project:
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Cast trainable parameters to float32 before the optimizer or trainer of a half-precision model is created."""
-    return _rewrite(source, target) if holds_any(source.data, TRAINS_IN_HALF) else NOTHING
+    return _rewrite(source, target) if holds_any(source.searched, TRAINS_IN_HALF) else NOTHING
 
 
 def may_train_half(source: Source, target: Target) -> bool:
@@ -155,9 +155,9 @@ def may_train_half(source: Source, target: Target) -> bool:
 
 
 def _rewrite(source: Source, target: Target) -> Rewrite:
-    if not _may_make_optimizer(source.data):
+    if not _may_make_optimizer(source.searched):
         return NOTHING
-    if OWN_MASTER_WEIGHTS.search(source.data):
+    if OWN_MASTER_WEIGHTS.search(source.searched):
         return NOTHING
     draft = Draft(source.python, name)
     traits = target.code_facts.traits

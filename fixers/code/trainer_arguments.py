@@ -87,8 +87,8 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     """Return the edits that rename and delete arguments for the target's versions of transformers and TRL."""
     if reads_options(source.path):
         return rewrite_options(source, target, name)
-    in_dicts = has_argument_dict(source.data)
-    if not in_dicts and not IMPORTS.search(source.data):
+    in_dicts = has_argument_dict(source.searched)
+    if not in_dicts and not IMPORTS.search(source.searched):
         return NOTHING
     draft = Draft(source.python, name)
     seen: set[int] = set()

@@ -71,7 +71,7 @@ WHY = "a restarted job resumes from its checkpoint"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Pass the job's checkpoint to the file's only `train()` of a Trainer."""
-    if not TRAINS.search(source.data) or RESUMES.search(source.data) or SAVES_NOTHING.search(source.data):
+    if not TRAINS.search(source.searched) or RESUMES.search(source.searched) or SAVES_NOTHING.search(source.searched):
         return NOTHING
     draft = Draft(source.python, name)
     calls = [call for call in draft.source.names.of_type(ast.Call) if _trains(draft.source, call)]

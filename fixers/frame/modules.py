@@ -10,7 +10,7 @@ from typing import Any
 
 from fixers.sources.file_roles import INFERS, OF_EVALUATION, SCALES, is_for_accelerator, is_foreign
 from fixers.sources.float16_refusals import line_that_refuses
-from fixers.sources.lines import LinePattern, holds, holds_any, line_spans
+from fixers.sources.lines import LinePattern, holds, holds_any, line_spans, strings_of_notebook
 from fixers.sources.python_text import map_python
 from fixers.sources.unparsable import Unparsable
 from remote.protocol.dataclass import dataclass
@@ -19,7 +19,9 @@ FROM = re.compile(rb"[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\((?:[^()#]|#[^\
 IMPORT = re.compile(rb"[ \t]*import[ \t]+([\w. \t,]+)")
 NAME = re.compile(rb"\w+(?:[ \t]+as[ \t]+\w+)?")
 TRAINS = LinePattern(
-    re.compile(rb"\b\w*Trainer\w*\(|\.backward\(|\.fit\(|\bTrainingArguments\(|\binit_trainer\(|\btrainer\.train\("),
+    re.compile(
+        rb"\b(?=\w*Trainer)\w*+\(|\.backward\(|\.fit\(|\bTrainingArguments\(|\binit_trainer\(|\btrainer\.train\("
+    ),
     (b"Trainer", b".backward(", b".fit(", b"TrainingArguments", b"init_trainer", b"trainer.train("),
 )
 STARTS = (
@@ -27,7 +29,9 @@ STARTS = (
     *(b"@click.command", b"typer.", b"fire.Fire", b"hydra.main"),
 )
 OPTIMIZES = LinePattern(
-    re.compile(rb"\b\w*Trainer\w*\(|\b\w*loss\w*\.backward\(|\.step\(|\.fit\(|\bTrainingArguments\(|\binit_trainer\("),
+    re.compile(
+        rb"\b(?=\w*Trainer)\w*+\(|\b(?=\w*loss)\w*+\.backward\(|\.step\(|\.fit\(|\bTrainingArguments\(|\binit_trainer\("
+    ),
     (b"Trainer", b"backward(", b".step(", b".fit(", b"TrainingArguments", b"init_trainer"),
 )
 """Matches training in a file that defines differentiable functions. There, `.backward(` alone is no sign of
@@ -106,7 +110,7 @@ def read_module(path: str, data: bytes) -> Module:
         parses=PARSES.is_in(source),
         half=HALF.is_in(source),
         scales=SCALES.is_in(source),
-        float16_error_line=line_that_refuses(data),
+        float16_error_line=0 if is_notebook else line_that_refuses(data),
         foreign=not is_notebook and (is_foreign(data) or is_for_accelerator(data)),
         main_trains=not is_notebook and _main_trains(path, source),
     )
@@ -132,7 +136,7 @@ def _code_of(path: str, data: bytes) -> bytes:
     try:
         return map_python(path, data).text
     except Unparsable:
-        return data
+        return strings_of_notebook(data)
 
 
 def _imports(source: bytes) -> Iterator[tuple[str, bool]]:

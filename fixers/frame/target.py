@@ -8,6 +8,7 @@ from typing import Any
 
 from fixers.frame.code_facts import CodeFacts
 from fixers.frame.pins import installed_in, nearest_pins
+from fixers.sources.lines import strings_of_notebook
 from remote.protocol.dataclass import dataclass, field
 from remote.protocol.machine import Gpu
 from remote.protocol.text import version_numbers
@@ -37,7 +38,7 @@ class Target:
         """
         pins = nearest_pins(self.pins, path)
         if path.endswith(".ipynb") and not self.on_host:
-            pins |= installed_in(data)
+            pins |= installed_in(strings_of_notebook(data))
         return replace(self, packages={**self.packages, **pins}) if pins else self
 
     def below(self, capability: tuple[int, int]) -> bool:

@@ -17,7 +17,7 @@ from fixers.plans.uncalled import NOT_CALLED, without_functions
 from fixers.plans.untaken_branches import without_branches
 from fixers.registry import version_of
 from fixers.sources.languages import Unchecked, parse_again
-from fixers.sources.lines import holds_any
+from fixers.sources.lines import holds_any, too_long_line
 from fixers.sources.option_defaults import UNUSED_DEFAULT
 from fixers.sources.source import Source
 from fixers.sources.splice import EditRefused, line_of, splice
@@ -28,8 +28,6 @@ from remote.protocol.tokenizer_files import LFS_POINTER
 
 FETCH_LFS = "fetch the file with git-lfs, if the repository is yours"
 LFS_MESSAGE = "this is a Git LFS pointer, not the file itself; it was not checked"
-LONGEST_LINE_BYTES = 32 * 2**10
-"""Longer lines are data: a pattern can take time that grows with the square of a line's length."""
 TOO_DEEP = "its values refer to each other in chains too long to follow"
 LISTED_HINT = "if it is data, list it in .pipelineignore"
 PRECISION_WORDS = (b"bfloat16", b"bf16", b"flash_att", b"flash-att")
@@ -103,18 +101,15 @@ def plan_again(
 def judge_size(path: str, data: bytes) -> Finding | None:
     """Return a finding for a file that is data rather than a source.
 
-    Long lines are expected in notebooks, whose outputs may contain images.
+    Long lines are expected in notebooks, whose outputs may contain images. A cell with such a line is not read.
     """
     if len(data) > LARGEST_SOURCE_BYTES:
         return judge_too_large(path, f"{len(data)} bytes: {TOO_LARGE}")
-    if len(data) <= LONGEST_LINE_BYTES or path.endswith(".ipynb"):
-        return None
-    lengths = [len(line.removesuffix(b"\r")) for line in data.split(b"\n")]
-    longest = max(lengths)
-    if longest <= LONGEST_LINE_BYTES:
+    line, longest = (0, 0) if path.endswith(".ipynb") else too_long_line(data)
+    if not line:
         return None
     message = f"a line of {longest} bytes: too long for a source file; left unchanged"
-    return warning("unparsable-source", message, f"{path}:{lengths.index(longest) + 1}", LISTED_HINT)
+    return warning("unparsable-source", message, f"{path}:{line}", LISTED_HINT)
 
 
 def judge_too_large(path: str, message: str) -> Finding:

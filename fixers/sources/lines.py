@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 from remote.protocol.dataclass import dataclass
 
+LONGEST_LINE_BYTES = 32 * 2**10
+"""Longer lines are data: a pattern can take time that grows with the square of a line's length."""
+JSON_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 CHUNK = 2**20
 LONGEST_WORD = 2**10
 """Longer words are data rather than code: they may be cut."""
@@ -31,6 +34,29 @@ class LinePattern:
         """Return the offset of the first line with a match, or None."""
         spans = line_spans(source, self.words)
         return next((start for start, end in spans if self.pattern.search(source, start, end)), None)
+
+
+def too_long_line(text: bytes) -> tuple[int, int]:
+    """Return the number and the length of the longest line, or (0, 0) if no line is longer than LONGEST_LINE_BYTES."""
+    if len(text) <= LONGEST_LINE_BYTES:
+        return 0, 0
+    lengths = [len(line.removesuffix(b"\r")) for line in text.split(b"\n")]
+    longest = max(lengths)
+    return (lengths.index(longest) + 1, longest) if longest > LONGEST_LINE_BYTES else (0, 0)
+
+
+@lru_cache(maxsize=2)
+def strings_of_notebook(data: bytes) -> bytes:
+    """Return the strings of a notebook's JSON text, one in a line, without those that are too long, such as pictures.
+
+    A long string of several lines is divided at its newlines. Quotes and escapes are kept. A notebook without
+    long lines is returned as it is.
+    """
+    if not too_long_line(data)[0]:
+        return data
+    strings = (found[0].replace(b"\n", b" ") for found in JSON_STRING.finditer(data))
+    lines = (line for each in strings for line in (each.split(b"\\n") if len(each) > LONGEST_LINE_BYTES else (each,)))
+    return b"\n".join(line for line in lines if len(line) <= LONGEST_LINE_BYTES)
 
 
 def holds(source: bytes, word: bytes) -> bool:

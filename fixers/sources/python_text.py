@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from fixers.sources.commands import is_shell
 from fixers.sources.heredocs import HeredocMap, python_heredocs
+from fixers.sources.lines import too_long_line
 from fixers.sources.notebook import NotebookMap, code_cells, masked
 from fixers.sources.splice import line_of
 from fixers.sources.syntax import Oversized, parse_python
@@ -20,6 +21,7 @@ from remote.protocol.dataclass import dataclass
 
 BOM = b"\xef\xbb\xbf"
 LINE_END = re.compile(rb"\r\n|\r|\n")
+COMMENT = "#" * 79 + "\n"
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def _map_notebook(data: bytes) -> MappedText:
         try:
             texts.append(_readable(cell.source))
         except Unparsable as error:
-            texts.append(" " * len(cell.source.encode("utf-8", "surrogatepass")))
+            texts.append(_comments(len(cell.source.encode("utf-8", "surrogatepass"))))
             string = cell.strings[min(error.line, len(cell.strings)) - 1]
             line = line_of(data, string.start)
             unread.append(Unparsable(f"cell {cell.index} is {error.message}", line))
@@ -123,8 +125,16 @@ def _map_notebook(data: bytes) -> MappedText:
     return MappedText(text, offsets.file_range, offsets.encode, frozenset(offsets.inserted_newlines), tuple(unread))
 
 
+def _comments(size: int) -> str:
+    """Return comments of this size, whose lines are short."""
+    return (COMMENT * (size // len(COMMENT) + 1))[:size]
+
+
 def _readable(cell: str) -> str:
     """Return the cell as Python, with IPython syntax masked if needed. Raises Unparsable."""
+    line, longest = too_long_line(cell.encode("utf-8", "surrogatepass"))
+    if line:
+        raise Unparsable(f"not Python: a line of {longest} bytes is too long", line)
     try:
         parse_module(cell.encode("utf-8", "surrogatepass"))
     except Unparsable:

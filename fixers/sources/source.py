@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from fixers.sources.lines import strings_of_notebook
 from fixers.sources.python import TREES, PythonSource
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
@@ -25,6 +26,11 @@ class Source:
     def python(self) -> PythonSource:
         """Return the file as Python, notebooks included. Raises Unparsable."""
         return TREES.take(self.path, self.data)
+
+    @property
+    def searched(self) -> bytes:
+        """The bytes without lines that are too long to be searched with patterns. Only notebooks have such lines."""
+        return strings_of_notebook(self.data) if self.path.endswith(".ipynb") else self.data
 
     @property
     def unread(self) -> tuple[Unparsable, ...]:

@@ -14,6 +14,7 @@ from fixers.sources.chosen_words import constant_of
 from fixers.sources.copied_libraries import library_copies
 from fixers.sources.expressions import tail_of
 from fixers.sources.float_casts import is_cast
+from fixers.sources.lines import strings_of_notebook
 from fixers.sources.modules import Modules
 from fixers.sources.options import name_of_entry
 from fixers.sources.python import PythonSource
@@ -84,7 +85,8 @@ def _launched_mixed(tree: Tree, paths: tuple[str, ...]) -> bool:
 def _text_of(tree: Tree, path: str) -> bytes:
     """Return the content of a file, or b"" if it cannot be read or is too large: the plan reports that."""
     with suppress(OSError):
-        return tree.read(path)
+        data = tree.read(path)
+        return strings_of_notebook(data) if path.endswith(".ipynb") else data
     return b""
 
 

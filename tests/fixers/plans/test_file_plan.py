@@ -11,8 +11,9 @@ import pytest
 from fixers.frame.disk_tree import LARGEST_SOURCE_BYTES
 from fixers.frame.source_fixer import Rewrite
 from fixers.frame.target import Target
-from fixers.plans.file_plan import LONGEST_LINE_BYTES, judge_size, plan_file
+from fixers.plans.file_plan import judge_size, plan_file
 from fixers.registry import FIXERS, FixerEntry, source_fixers
+from fixers.sources.lines import LONGEST_LINE_BYTES
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
 from fixers.sources.unparsable import Unparsable
