@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import posixpath
 import sys
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -92,9 +93,9 @@ def _files_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, list[tupl
     local = {part for path in paths for part in path.removesuffix(".py").split("/")}
     roots, index = (posixpath.dirname(script), *SOURCE_ROOTS), ModuleIndex(paths)
     files: list[tuple[bytes, tuple[str, ...]]] = []
-    new, seen, extended = [script] if script else [], set[str](), False
+    new, seen, extended = deque([script] if script else []), set[str](), False
     while new:
-        path = new.pop(0)
+        path = new.popleft()
         if path in seen:
             continue
         seen.add(path)
@@ -104,7 +105,7 @@ def _files_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, list[tupl
         extended = extended or OWN_PATH in data
         own, installed = _own_and_installed(data, local)
         files.append((data, installed))
-        for module in own:
+        for module in dict.fromkeys(own):
             loaded = tuple(_files_loaded(module, folder, paths, roots))
             new += loaded or (index.files_of(module, folder) if extended else ())
     return script, _only_well_known(files) if extended else files

@@ -6,6 +6,7 @@ import difflib
 import posixpath
 import re
 import tomllib
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -60,15 +61,15 @@ def read_packages(tree: Tree, settings: Mapping[str, Any]) -> ProjectPackages:
 
 def read_files(tree: Tree, names: Iterable[str], include: re.Pattern[bytes] = INCLUDE) -> Iterator[tuple[str, bytes]]:
     """Yield the path and content of the requirements files, and of the project's files that they include."""
-    paths, new, seen = set(tree.paths()), list(names), set[str]()
+    paths, new, seen = set(tree.paths()), deque(names), set[str]()
     while new:
-        path = new.pop(0)
+        path = new.popleft()
         if path in seen or path not in paths:
             continue
         seen.add(path)
         data = tree.read(path)
         yield path, data
-        included = (found.decode("utf-8", "replace") for found in include.findall(data))
+        included = (found.decode("utf-8", "replace") for found in dict.fromkeys(include.findall(data)))
         new += [posixpath.normpath(posixpath.join(posixpath.dirname(path), each)) for each in included]
 
 

@@ -65,8 +65,8 @@ class PathReader(ast.NodeVisitor):
         self.assigned: dict[str, list[ast.expr]] = {}
         self.defaults: dict[str, ast.expr] = {}
         self.loads: Counter[str] = Counter()
-        self.looked_for = {word for call in calls_of(tree, GUARDS) for word in (*names_in(call), *self._texts_in(call))}
-        self.guarded = {name for call in _optional_file_tests(tree) for name in names_in(call)}
+        self.looked_for = {word for node in _nodes_in_guards(tree) for word in (*_name_of(node), *self._text_of(node))}
+        self.guarded = {name for node in _nodes_in_optional_guards(tree) for name in _name_of(node)}
 
     def visit(self, node: ast.AST) -> None:
         if isinstance(node, ast.expr) and (path := self.recognise(literal_of(node))):
@@ -127,8 +127,8 @@ class PathReader(ast.NodeVisitor):
         if not (isinstance(first, ast.Call) and self._is_overridden(first, last_name(first.func))):
             self.generic_visit(node)
 
-    def _texts_in(self, node: ast.AST) -> Iterator[str]:
-        return (self.recognise(literal_of(one)) for one in ast.walk(node) if isinstance(one, ast.expr))
+    def _text_of(self, node: ast.AST) -> tuple[str, ...]:
+        return (self.recognise(literal_of(node)),) if isinstance(node, ast.expr) else ()
 
     def _is_overridden(self, node: ast.Call, name: str) -> bool:
         if name in ("get", "getenv", "setdefault", "pop") and node.args:
@@ -187,24 +187,55 @@ def option_name(word: str) -> str:
 
 
 def names_in(node: ast.AST) -> Iterator[str]:
-    for one in ast.walk(node):
-        if isinstance(one, ast.Name):
-            yield one.id
-        elif isinstance(one, ast.Attribute):
-            yield one.attr
+    return (name for one in ast.walk(node) for name in _name_of(one))
 
 
-def _optional_file_tests(tree: ast.Module) -> Iterator[ast.Call]:
-    """Yield existence tests (`os.path.exists`) after which the script continues even if the file is missing."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If | ast.IfExp):
-            tests = list(calls_of(node.test, GUARDS))
-            if tests and not any(map(_ends, ast.walk(node))):
-                yield from tests
+def _name_of(node: ast.AST) -> tuple[str, ...]:
+    """Return the name of a variable or attribute, or nothing for other nodes."""
+    if isinstance(node, ast.Name):
+        return (node.id,)
+    return (node.attr,) if isinstance(node, ast.Attribute) else ()
 
 
-def _ends(node: ast.AST) -> bool:
-    return isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and last_name(node.func) in EXITS)
+def _nodes_in_guards(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield each node in an existence test (`os.path.exists`) once: tests may be nested deeply."""
+    waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while waiting:
+        node, inside = waiting.pop()
+        inside = inside or _is_call(node, GUARDS)
+        if inside:
+            yield node
+        waiting += [(child, inside) for child in ast.iter_child_nodes(node)]
+
+
+def _nodes_in_optional_guards(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield each node in an existence test after which the script continues even if the file is missing, once."""
+    ending = _nodes_that_end(tree)
+    waiting: list[tuple[ast.AST, bool, bool]] = [(tree, False, False)]
+    while waiting:
+        node, tested, inside = waiting.pop()
+        inside = inside or (tested and _is_call(node, GUARDS))
+        if inside:
+            yield node
+        test = node.test if isinstance(node, ast.If | ast.IfExp) and id(node) not in ending else None
+        waiting += [(child, tested or child is test, inside) for child in ast.iter_child_nodes(node)]
+
+
+def _nodes_that_end(tree: ast.Module) -> set[int]:
+    """Return the identities of all nodes that contain an exit or a `raise`."""
+    found: set[int] = set()
+    for node in reversed(list(ast.walk(tree))):  # every node comes after its children
+        if (
+            isinstance(node, ast.Raise)
+            or _is_call(node, EXITS)
+            or any(id(child) in found for child in ast.iter_child_nodes(node))
+        ):
+            found.add(id(node))
+    return found
+
+
+def _is_call(node: ast.AST, names: frozenset[str]) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) in names
 
 
 def calls_of(tree: ast.AST, names: frozenset[str]) -> Iterator[ast.Call]:

@@ -72,7 +72,7 @@ class Mirror:
             raise PullRefused(f"the host sent records of {name} whose checksums are wrong", where=name)
         if offset < 0 or offset + len(data) > MAX_FILE_BYTES:
             raise PullRefused(f"{name} is over the limit of {MAX_FILE_BYTES} bytes a file", where=name)
-        total = self._present_bytes() if self._total_bytes is None else self._total_bytes
+        total = self._total_bytes = self._present_bytes() if self._total_bytes is None else self._total_bytes
         if total + len(data) > MAX_TOTAL_BYTES:
             raise PullRefused(f"with {name}, the run's local files would exceed {MAX_TOTAL_BYTES} bytes", where=name)
         with self._folder.locked():
@@ -124,10 +124,11 @@ class Mirror:
         return newest if self._matches_local(newest, data) else self._next_version(name)
 
     def _append(self, local: str, offset: int, data: bytes) -> Appended:
+        size = self._size(local)
+        if size < offset:  # before the file is created
+            raise PullRefused(f"{local} ends at {size} and the host continues at {offset}", where=local)
         with self._folder.opened(local) as fd:
             size = os.fstat(fd).st_size
-            if size < offset:
-                raise PullRefused(f"{local} ends at {size} and the host continues at {offset}", where=local)
             have = min(size - offset, len(data))
             if os.pread(fd, have, offset) != data[:have]:
                 raise PullRefused(f"{local} differs from the host's file", where=local)

@@ -176,10 +176,12 @@ class _SyncState:
         self.scan, self.tree = fresh_scan, replace(self.tree, staged=max(1, self.tree.staged))
 
     def _done(self, plan: SyncPlan, staged: Mapping[str, int], answer: TreeReceived, tree: TreeSurvey) -> SyncReport:
-        edited = answer.edited
+        edited = frozenset(answer.edited)
         if tree.source_digest == self.scan.manifest.source_digest():
             cache_host_manifest(self.host, self.scan)
-        late = tuple(edited_finding(path, deleted_locally=path not in self.scan.manifest.rows) for path in edited)
+        late = tuple(
+            edited_finding(path, deleted_locally=path not in self.scan.manifest.rows) for path in answer.edited
+        )
         sent = tuple(path for path in (*plan.send, *plan.modes) if path not in edited)
         return SyncReport(
             tree,

@@ -65,8 +65,9 @@ def judge_random_states(present: Any, world_size: int) -> str:
     ranks = {int(match.group(1)) for match in map(RANK_STATE.match, present) if match}
     if world_size <= 1 and not ranks:
         return "" if "rng_state.pth" in present else "rng_state.pth is missing"
-    missing = sorted(set(range(max(world_size, max(ranks, default=0) + 1))) - ranks)
-    return f"rng_state_{missing[0]}.pth is missing" if missing else ""
+    numbers = range(max(world_size, max(ranks, default=0) + 1))  # not as a set: a name may contain any number
+    missing = next((rank for rank in numbers if rank not in ranks), None)
+    return "" if missing is None else f"rng_state_{missing}.pth is missing"
 
 
 def judge_file(folder: str, name: str) -> str:

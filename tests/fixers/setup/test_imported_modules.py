@@ -97,3 +97,16 @@ def test_a_module_in_a_folder_that_the_script_adds_to_the_search_path_is_followe
     script = b"import sys\nsys.path.insert(0, str(HERE / 'lib'))\nimport reading\n"
     tree = MemoryTree({"run/train.py": script, "lib/reading.py": b"import librosa\nimport private_package\n"})
     assert imports_of_script(tree, ("python", "run/train.py"))[1] == ("librosa",)
+
+
+def test_SE_a_module_that_is_imported_many_times_is_looked_up_once():
+    read = []
+
+    class Counting(MemoryTree):
+        def read(self, path):
+            read.append(path)
+            return super().read(path)
+
+    source = b"import " + b"own," * 5000 + b"own\n"
+    assert imports_of_script(Counting({"train.py": source, **LOCAL}), ["python", "train.py"])[1] == ("cv2", "sklearn")
+    assert len(read) < 10

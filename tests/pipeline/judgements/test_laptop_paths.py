@@ -232,3 +232,21 @@ def test_SE_many_paths_are_not_compared_with_each_other(path: str) -> None:
     began = time.process_time()
     assert len(certain_reads(tree, reader).literals) == 8000
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("form", ["{}", "x = 1 if {} else 2", "if {}:\n    x = 1"], ids=["call", "choice", "branch"])
+def test_SE_nested_existence_tests_are_searched_once(form: str) -> None:
+    nested = "exists(" * 90 + "[" + "a,\n" * 5000 + "'/srv/sets/a']" + ")" * 90
+    tree = ast.parse(form.format(nested) + "\n")
+    began = time.process_time()
+    reader = PathReader(tree, StartSettings())
+    assert time.process_time() - began < 1
+    assert {"exists", "a", "/srv/sets/a"} <= reader.looked_for
+    assert ("a" in reader.guarded) is (form != "{}")
+
+
+def test_only_tests_after_which_the_script_continues_are_optional() -> None:
+    lines = ["if exists(a):\n    b", "if exists(c):\n    if d:\n        raise X", "x = 1 if exists(e) else sys.exit(2)"]
+    lines += ["if d:\n    exists(f)", "y = 1 if (2 if g else exists(h)) else 3"]
+    reader = PathReader(ast.parse("\n".join(lines)), StartSettings())
+    assert reader.guarded == {"exists", "a", "h"}

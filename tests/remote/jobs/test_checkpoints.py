@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from remote.errors import RemoteFault
 from remote.operations.jobs import prepare_resume
 from remote.payload.checkpoints import published
-from remote.payload.checkpoints.files import MANIFEST, BrokenCheckpoint, judge_file, read_step
+from remote.payload.checkpoints.files import MANIFEST, BrokenCheckpoint, judge_file, judge_random_states, read_step
 from remote.protocol.exits import ExitCode
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench
@@ -168,6 +168,13 @@ def test_BI_57_every_ranks_random_state_must_exist(tmp_path: Path):
     shutil.copy(folder / "rng_state_0.pth", folder / "rng_state_1.pth")
     assert published.publish(str(folder), world_size=2).world_size == 2
     assert published.verify(str(folder)) == ""
+
+
+@pytest.mark.parametrize("number", [3 * 10**9, 10**100])
+def test_SE_the_number_of_a_random_state_takes_no_memory(number: int) -> None:
+    present = {f"rng_state_{each}.pth" for each in (0, 1, number)}
+    assert judge_random_states(present, 2) == "rng_state_2.pth is missing"
+    assert judge_random_states(present - {"rng_state_1.pth"}, 1) == "rng_state_1.pth is missing"
 
 
 def test_a_trainer_state_of_another_step_than_the_folder_s_is_refused(tmp_path: Path):
