@@ -13,9 +13,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Five workers on two cores: half of the time a test waits for an answer. worksteal: the slow tests lie together, and the
+# Four workers on two cores: half of the time a test waits for an answer. worksteal: the slow tests lie together, and the
 # worker that is done first takes them from the others.
-PYTEST_FLAGS ?= -n 5 --dist worksteal
+PYTEST_FLAGS ?= -n 4 --dist worksteal
 
 # The tests start thousands of processes; without byte code on disk, each would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -60,7 +60,8 @@ demo: $(VENV)/.train
 
 test: $(VENV)/.test
 	@tests/setup-system
-	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not exhaustive and not sweep"
+	PYTEST_DEBUG_TEMPROOT=$${PYTEST_DEBUG_TEMPROOT:-$$(tests/temporary-root)} \
+	  $(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not exhaustive and not sweep"
 
 test-ci: $(VENV)/.test
 	@tests/setup-system

@@ -259,10 +259,12 @@ def refuse_skip(report: Report) -> Report:
 def pytest_collection() -> Generator[None, object, object]:
     """Leave what exists before the first test out of garbage collections, which otherwise examine it each time.
 
-    A collection at this point would take 0.9 s of CPU time in each worker and find little.
+    A collection at this point would take 0.9 s of CPU time in each worker and find little. Later ones are made less
+    often than by default, which saves a twentieth of the CPU time.
     """
     gc.disable()
     result = yield
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     gc.enable()
     return result
