@@ -84,7 +84,7 @@ def test_the_settings_of_the_host_file_become_options_of_the_engine(home: Path, 
     enter(titan(container))
     run = the_call(engine, "run")
     assert " --gpus all --shm-size 8g " in run
-    assert "/dev/shm" not in run
+    assert "-v /dev/shm:" not in run
     assert f" -v {data}:{data} -v /usr:/usr/host:ro " in run
     assert " --user 10:20 " in run
     assert Container("torch").name("~/halfstep") != container.name("~/halfstep")
