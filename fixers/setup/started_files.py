@@ -22,27 +22,36 @@ def python_files_of(tree: Tree, command: Sequence[str]) -> frozenset[str] | None
 
     Return None if they are unknown: there are none, or a shell script starts a file that only its arguments name.
     """
-    every = frozenset(tree.paths())
-    paths = {path for path in every if path.endswith(".py")}
+    paths = {path for path in tree.paths() if path.endswith(".py")}
     words = (each for word in command for each in (word, word.replace(".", "/") + ".py"))
     found = {path for path in map(posixpath.normpath, words) if path in paths}
+    for path, text in shell_scripts_of(tree, command):
+        if starts_unknown_files(text):
+            return None
+        for script in files_started(path, text):
+            found.update(_files_meant(script, path, paths))
+    return frozenset(found) or None
+
+
+def shell_scripts_of(tree: Tree, command: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield path and content of each shell script of the command, and of each shell script that these name.
+
+    The path of a text after `-c` is "".
+    """
+    every = frozenset(tree.paths())
     new, seen = list(_shell_texts(tree, command, every)), set[str]()
     while new:
         path, text = new.pop()
         if path in seen:
             continue
         seen.add(path)
-        if starts_unknown_files(text):
-            return None
-        for script in files_started(path, text):
-            found.update(_files_meant(script, path, paths))
+        yield path, text
         named = (each.decode() for each in SHELL_FILE.findall(text))
         new += [(file, tree.read(file)) for each in named for file in _files_meant(each, path, every)]
-    return frozenset(found) or None
 
 
 def _shell_texts(tree: Tree, command: Sequence[str], every: Collection[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield the path and the content of each shell script in the command. The path of a text after `-c` is ""."""
+    """Yield the path and the content of each shell script in the command itself."""
     for number, word in enumerate(command):
         path = posixpath.normpath(word)
         before = [posixpath.basename(each) for each in command[:number]]

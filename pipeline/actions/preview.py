@@ -8,11 +8,11 @@ from fixers.frame.change import Plan
 from fixers.plans.diff import render_diff
 from pipeline.judgements.host import judge_host
 from pipeline.judgements.job import newest_kept
-from pipeline.judgements.static import judge_static
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.stage_checkpoints import StageCheckpoints, read_checkpoints
-from pipeline.runs.fixes import host_changes_of, plan_for, rewrites_left, tree_as_fixed
+from pipeline.runs.fixes import host_changes_of, plan_for, rewrites_left
 from pipeline.runs.new_run import describe_new_run
+from pipeline.runs.project_code import judge_code
 from pipeline.runs.run_id import run_of
 from pipeline.runs.trained_files import not_inputs
 from pipeline.runs.view import View
@@ -136,5 +136,4 @@ def planned_training(stage: Train, view: View, otherwise: str) -> tuple[StageSta
 
 def judge_without_proof(view: View) -> Report:
     """Judge the host and the code statically. The findings of the sync are in `SyncPlan.report` instead."""
-    code = judge_static(tree_as_fixed(view), view.precision)
-    return judge_host(view.survey, need_of(view)).plus(code)
+    return judge_host(view.survey, need_of(view)).plus(judge_code(view))

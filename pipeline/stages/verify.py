@@ -14,7 +14,7 @@ from pipeline.records.files import write_atomic
 from pipeline.records.inputs import Inputs
 from pipeline.runs.backend import srun_options
 from pipeline.runs.command import command_of, data_at, environment_of, interpreter_of, proof_place, steps_of
-from pipeline.runs.fixes import plan_for, tree_as_fixed
+from pipeline.runs.fixes import plan_for
 from pipeline.runs.launch import describe_launch_changes
 from pipeline.runs.launcher import describe_processes
 from pipeline.runs.run_id import training_fingerprint, training_inputs
@@ -35,13 +35,14 @@ from remote.protocol.shell import shell_command
 if TYPE_CHECKING:
     from pipeline.diagnosis import diagnose
     from pipeline.judgements import copied_labels, static
-    from pipeline.runs import laptop_paths, missing_modules
+    from pipeline.runs import laptop_paths, missing_modules, project_code
 else:
     diagnose = LazyModule("pipeline.diagnosis.diagnose")
     copied_labels = LazyModule("pipeline.judgements.copied_labels")
     static = LazyModule("pipeline.judgements.static")
     laptop_paths = LazyModule("pipeline.runs.laptop_paths")
     missing_modules = LazyModule("pipeline.runs.missing_modules")
+    project_code = LazyModule("pipeline.runs.project_code")
 
 PROOF_VERSION = 1
 
@@ -69,7 +70,7 @@ class Verify:
         announce_new_run(context)
         warn_of_other_runs(context)
         await_free_card(context)
-        code = static.judge_static(tree_as_fixed(view), view.precision)
+        code = project_code.judge_code(view)
         code = code.plus(laptop_paths.laptop_paths(context.host, view))
         card = try_card(context) if code.ok else Report()
         if not (code.ok and card.ok):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.actions.preview import judge_without_proof, preview_stages
+from pipeline.config.load import load_config
 from pipeline.messages.outcome import StageState
 from pipeline.records.inputs import digest
 from pipeline.records.stage_checkpoints import StageCheckpoints, checkpoint_now
@@ -16,6 +17,7 @@ from pipeline.runs.view import View
 from pipeline.stages.order import STAGE_NAMES, STAGES
 from pipeline.stages.stage import Context
 from pipeline.stages.train import Train
+from remote.protocol.findings import Severity
 from remote.protocol.jobs import Checkpoint, JobState
 from remote.sync.plan import plan_sync
 from tests.lab.fake_host import FakeHost
@@ -104,3 +106,14 @@ def test_a_secret_file_is_reported_once_by_the_planned_sync(tmp_path: Path) -> N
     findings = plan_sync(view.scan, view.survey.tree, view.scan.manifest).report.findings
     assert [finding.check for finding in findings] == ["secret-file"]
     assert not set(findings) & set(judge_without_proof(view).findings)
+
+
+@pytest.mark.parametrize(("env", "errors"), [("{}", ["run.sh:2"]), ('{HALFSTEP_KEY_FILE: ""}', [])])
+def test_a_launcher_without_the_hooks_is_reported_before_it_starts(tmp_path: Path, env: str, errors: list[str]) -> None:
+    (tmp_path / "run.sh").write_text("export PYTHONPATH=src\ntorchrun --standalone --nproc-per-node 2 train.py\n")
+    view = view_of(tmp_path, None)
+    (tmp_path / "configs/script.yaml").write_text(f"project: .\ncommand: [bash, run.sh]\nenv: {env}\n")
+    report = judge_without_proof(replace(view, loaded=load_config("script", tmp_path)))
+    found = [each for each in report.findings if each.check == "unsigned-processes"]
+    assert [each.where for each in found if each.severity is Severity.ERROR] == errors
+    assert len(found) == len(errors)

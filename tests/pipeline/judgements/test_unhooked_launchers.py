@@ -1,0 +1,82 @@
+"""A torchrun that a shell script starts without the hooks is an error before it is started."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.judgements.unhooked_launchers import CHECK, judge_launchers
+from tests.fixers.setup_rig import MemoryTree
+
+START = "torchrun --standalone --nproc-per-node 2 train.py\n"
+
+
+def found_in(text: str, command: tuple[str, ...] = ("bash", "run.sh"), **files: str) -> tuple[tuple[str, str], ...]:
+    tree = MemoryTree({name: each.encode() for name, each in {"run.sh": text, **files}.items()})
+    report = judge_launchers(tree, command)
+    assert all(each.check == CHECK and "another user" in each.message for each in report.findings)
+    return tuple((each.where, each.message.partition("because ")[2].partition(":")[0]) for each in report.findings)
+
+
+SET = "PYTHONPATH is set without its earlier value"
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "why"),
+    [
+        (f"export PYTHONPATH=$PWD\n{START}", "run.sh:2", f"{SET} in line 1"),
+        (f'PYTHONPATH="src:$(pwd)"\nexport OMP_NUM_THREADS=1\n{START}', "run.sh:3", f"{SET} in line 1"),
+        (f"PYTHONPATH=. {START}", "run.sh:1", f"{SET} in line 1"),
+        (f"ROOT=$(dirname $0)\ndeclare -x PYTHONPATH=$ROOT/src\nexec {START}", "run.sh:3", f"{SET} in line 2"),
+        (f"unset PYTHONPATH\nif true; then\n  {START}fi\n", "run.sh:3", "PYTHONPATH is removed in line 1"),
+        (f"env PYTHONPATH=$PWD {START}", "run.sh:1", "`env` sets PYTHONPATH without its earlier value"),
+        (f"env -i PATH=$PATH {START}", "run.sh:1", "`env -i PATH=$PATH` removes its variables"),
+        (f"sudo -u me {START}", "run.sh:1", "`sudo -u me` removes its variables"),
+        (
+            "python3 -Iu -m torch.distributed.run --rdzv_backend c10d --nproc_per_node 2 train.py\n",
+            "run.sh:1",
+            "python -Iu ignores PYTHONPATH",
+        ),
+        ("export PYTHONPATH=src\n.venv/bin/torchrun --rdzv-backend=c10d t.py\n", "run.sh:2", f"{SET} in line 1"),
+    ],
+)
+def test_a_torchrun_without_the_hooks_is_an_error_with_both_lines(text: str, where: str, why: str) -> None:
+    assert found_in(text) == ((where, why),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        START,
+        f"export PYTHONPATH=$PWD:$PYTHONPATH\n{START}",
+        f"export PYTHONPATH=$PWD${{PYTHONPATH:+:$PYTHONPATH}}\n{START}",
+        f"PYTHONPATH+=:src\n{START}",
+        f"OLD=$PYTHONPATH\nexport PYTHONPATH=src:$OLD\n{START}",
+        f"env PYTHONPATH=src:$PYTHONPATH {START}",
+        f"env NCCL_DEBUG=INFO python -u -m {START}",
+        f"PYTHONPATH=. python prepare.py\n{START}",
+        f"{START}export PYTHONPATH=$PWD\n",
+        f"export PYTHONPATH=$PWD\necho {START}",
+        "export PYTHONPATH=$PWD\npython train.py\n",
+        "export PYTHONPATH=$PWD\naccelerate launch train.py\n",
+        "export PYTHONPATH=$PWD\ntorchrun --nproc-per-node 2 train.py\n",
+        "export PYTHONPATH='\n",
+    ],
+)
+def test_what_keeps_the_hooks_or_has_no_store_is_no_finding(text: str) -> None:
+    assert found_in(text) == ()
+
+
+def test_scripts_that_the_script_starts_and_texts_after_c_are_read() -> None:
+    inner = f"export PYTHONPATH=/srv\n{START}"
+    files = {"scripts/train.sh": inner}
+    assert found_in("bash scripts/train.sh\n", **files) == (("scripts/train.sh:2", f"{SET} in line 1"),)
+    assert found_in("", ("bash", "-c", inner)) == (("train.command:2", f"{SET} in line 1"),)
+
+
+def test_the_command_itself_is_judged() -> None:
+    start = ("torchrun", "--standalone", "train.py")
+    assert found_in("", start) == ()
+    isolated = ("python", "-I", "-m", "torch.distributed.run", *start[1:])
+    assert found_in("", isolated) == (("train.command", "python -I ignores PYTHONPATH"),)
+    replaced = ("env", "PYTHONPATH=src", *start)
+    assert found_in("", replaced) == (("train.command", "`env` sets PYTHONPATH without its earlier value"),)
