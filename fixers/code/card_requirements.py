@@ -78,9 +78,9 @@ def _needed(source: PythonSource, test: ast.expr) -> int:
 def _least(
     source: PythonSource, test: ast.expr, same: tuple[type[ast.cmpop], ...], above: tuple[type[ast.cmpop], ...]
 ) -> int:
-    """Return the first number of the capability with which the test compares, from 8, or 0.
+    """Return the first number of the lowest capability with which the test is true, if it is 8 or larger, otherwise 0.
 
-    `same`: the operators with which the number itself is enough. `above`: those that need the next one.
+    `same`: operators with which it is the number in the test. `above`: operators with which it is that number plus 1.
     """
     match test:
         case ast.Compare(left=left, ops=[op], comparators=[ast.Tuple(elts=[ast.Constant(value=int(major)), *_])]):

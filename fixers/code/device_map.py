@@ -12,8 +12,8 @@ What it does
     * It belongs to the script in the `command:` of the halfstep config, because halfstep may start this script on
       several cards.
 
-    Not changed: files that do not train, scripts that only plain `python` starts, files that select one card
-    themselves, and a model that no trainer, optimizer or `prepare` receives, such as a teacher.
+    Not changed: files that do not train, scripts that are started only by plain `python`, files that select one
+    card themselves, and a model that no trainer, optimizer or `prepare` receives, such as a teacher.
 
 Why
     "auto" spreads layers over all cards and, without a message, over CPU memory. Distributed launches reject such a

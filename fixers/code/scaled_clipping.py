@@ -19,8 +19,8 @@ ACCELERATOR = re.compile(r"(?:\w+\.)*_?accelerator")
 SCALED = "the gradients are clipped before they are unscaled: the limit applies to values that are 65536 times as large"
 LIGHTNING_HINT = "self.trainer.precision_plugin.scaler.unscale_(optimizer)"
 UNPREPARED = (
-    "accelerate does not prepare {made}, which only contains models or optimizers: in fp16 these get no autocast,"
-    " and gradients stay multiplied by the loss scale"
+    "accelerate does not prepare the models or optimizers inside {made}: in fp16 these get no autocast, and gradients"
+    " stay multiplied by the loss scale"
 )
 UNPREPARED_HINT = "prepare each model and each optimizer in it"
 

@@ -122,8 +122,8 @@ class Traits:
     def broken_without_flash(self, path: str, switch: str = "") -> FlashOnly | None:
         """Return a place that fails if `switch` in the file `path` no longer selects FlashAttention, or None.
 
-        A place with a switch fails only if this switch changes. A place without a switch fails if its file selects
-        another implementation; if its file selects none, it fails if any file selects another implementation.
+        A place with a switch fails only if this switch changes. A place without a switch fails if any file selects
+        another implementation; if its own file selects the implementation, only this file counts.
         """
         called = switch.lower().lstrip("+-").replace("-", "_").rpartition(".")[2]
         if "ring" in called.split("_"):

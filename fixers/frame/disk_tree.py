@@ -16,7 +16,7 @@ from remote.project.real_paths import is_inside, real_path_of
 from remote.protocol.regular import open_regular
 
 LARGEST_SOURCE_BYTES = 16 * 2**20
-"""A larger file is data. A sparse file of any size fits in an archive of a few kilobytes."""
+"""A larger file counts as data and is not read: a cloned project may contain a sparse file of any size."""
 TOO_LARGE = "too large to be a source file"
 REPLACED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
 """The errors after which a path that was listed is no longer the same file."""

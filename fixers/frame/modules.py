@@ -48,7 +48,7 @@ DYNAMIC = LinePattern(
     ),
 )
 """Matches imports of modules by computed names. Imports by a literal name are not matched, because they usually import
-libraries, nor is the import of the module that defines a class, because it is imported already."""
+libraries. `import_module(cls.__module__)` is not matched either, because that module is imported already."""
 PARSES = LinePattern(
     re.compile(rb"\b(?:HfArgumentParser|TrlParser)\b|\bTrainingArguments\(|\bLightningCLI\b"),
     (b"HfArgumentParser", b"TrlParser", b"TrainingArguments(", b"LightningCLI"),

@@ -19,7 +19,7 @@ def refusal_of(word: str, refusing: Refusing, wanted: str) -> tuple[str, str]:
     if isinstance(refusing, Overwritten):
         return (
             f"{word} is not replaced: {refusing.where} overwrites {wanted}",
-            f"set what {refusing.where} copies into {wanted}",
+            f"set the option whose value {refusing.where} copies into {wanted}",
         )
     if isinstance(refusing, Fields):
         declared = f"{refusing.name} ({refusing.where}) declares {', '.join(refusing.names)}"

@@ -111,8 +111,8 @@ def _refuse_unread(loaded: LoadedConfig, overrides: Sequence[str]) -> None:
 def hosts_in(typed: str) -> tuple[str, ...]:
     """Return the names in `--host a,b`.
 
-    An ssh command (several words before the first comma) is not split at commas. A path is: a file of the project could
-    have the name of several hosts.
+    An ssh command (several words before the first comma) is not split at commas. A path is split, because a file of the
+    project could have the name of several hosts.
     """
     is_command = len(typed.partition(",")[0].split()) > 1
     return tuple(name.strip() for name in ([typed] if is_command else typed.split(",")))

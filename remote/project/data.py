@@ -140,7 +140,7 @@ def _places(root: Path) -> Iterator[str]:
 
 def _judge_depth(link: str, target: str) -> None:
     if target.count("/") > MAX_LEVELS:
-        message = f"{link} is a link to a place below more than {MAX_LEVELS} folders"
+        message = f"{link} is a link whose target is nested more than {MAX_LEVELS} folders deep"
         raise SyncRefused(message, where=shown(link), hint="replace the link with the data")
 
 

@@ -40,8 +40,8 @@ def create_folder(folder: Path) -> None:
 
     The records contain copies of files that other users may not read. Older versions and archives create `.halfstep`
     and the folders below it with the mode that the umask gives: existing ones in the path are changed if they belong to
-    the user. Whoever has a folder open keeps working in it while its own mode permits that. Raises BadUsage if
-    `.halfstep` or a folder below it is a link.
+    the user. A user who has such a folder open could go on using it if only `.halfstep` above it were closed. Raises
+    BadUsage if `.halfstep` or a folder below it is a link.
     """
     if _records_folder(folder) is None:
         folder.mkdir(parents=True, exist_ok=True)

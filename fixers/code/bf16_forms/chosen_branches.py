@@ -44,7 +44,10 @@ def _branches_around(source: PythonSource, node: ast.AST) -> Iterator[ast.If]:
 
 
 def _alternatives(source: PythonSource, test: ast.expr) -> Iterator[set[str]]:
-    """Yield the parts of each `or` that must be true if the test is, directly or through an assigned name."""
+    """Yield the parts of each `or` that is true whenever the test is true.
+
+    The `or` is in the test itself, or is assigned to a name in the test.
+    """
     match test:
         case ast.BoolOp(op=ast.And(), values=values):
             for each in values:

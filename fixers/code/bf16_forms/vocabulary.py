@@ -30,9 +30,9 @@ def extend_vocabulary(
 ) -> None:
     """Add float16 to options, choices, tables and branches that accept bfloat16 and no float16.
 
-    `off_is_half`: switches that select float16 when they are off. Their options get no second name. `passed`: the
-    bfloat16 options that commands pass, or None if this is unknown. Other options that are on by default get no second
-    name.
+    `off_is_half`: switches that select float16 when they are off. Their options do not get `--fp16` as a second name.
+    `passed`: the bfloat16 options that commands pass, or None if this is unknown. An option that is on by default gets
+    a second name only if it is in `passed`, or if `passed` is None.
     """
     if not may_contain_readers(draft.source.text) and not _has_quoted_word(draft.source.text):
         return

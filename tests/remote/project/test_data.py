@@ -153,7 +153,7 @@ def test_SE_a_link_to_a_deep_place_is_refused_before_it_is_followed(tmp_path: Pa
         (tmp_path / "deep").symlink_to("half/" + "a/" * 30)
         target = "../deep"
     (tmp_path / "data/link").symlink_to(target)
-    with pytest.raises(SyncRefused, match="link to a place below more than 64 folders"):
+    with pytest.raises(SyncRefused, match="link whose target is nested more than 64 folders deep"):
         list(outside_of(tmp_path / "data", tmp_path))
 
 
