@@ -80,7 +80,7 @@ def _least(
 ) -> int:
     """Return the first number of the lowest capability with which the test is true, if it is 8 or larger, otherwise 0.
 
-    `same`: operators with which it is the number in the test. `above`: operators with which it is that number plus 1.
+    With an operator in `same`, this number is the one in the test; with an operator in `above`, it is one larger.
     """
     match test:
         case ast.Compare(left=left, ops=[op], comparators=[ast.Tuple(elts=[ast.Constant(value=int(major)), *_])]):

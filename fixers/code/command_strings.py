@@ -22,7 +22,7 @@ RUNS = re.compile(r"(?:subprocess\.\w+|os\.(?:system|popen))")
 SPLITS = ("shlex.split",)
 CHANGED_FLAGS = re.compile(r"--(?:\w*bf16|[\w-]*flash[_-]att\w+|\S+[ =](?:bf16|bfloat16|flash_att\w+)\b)")
 LITERAL = re.compile(r"[rRfF]{0,2}(\"\"\"|'''|\"|')(.*)\1", re.DOTALL)
-LEFT = "the command in this string contains {}; it was left unchanged, because it is split into several strings"
+LEFT = "the command in this string contains {}; it was left unchanged, because it is not one plain string in the file"
 
 
 def runs_commands(data: bytes) -> bool:

@@ -41,9 +41,9 @@ OLD_IMPORTS = frozenset(
 PEFT_CASTS = (0, 12)
 TRL_LOADS_AUTO = TRL_NARROWS = (0, 26)
 TRL_LOADS_FLOAT32 = (0, 27)
-"""The first versions in which PEFT casts adapters to float32 (`autocast_adapter_dtype`), in which TRL casts adapters of
-quantised models to bfloat16 and loads models by name in the dtype of the checkpoint, and in which it loads them in
-float32. An unknown version is assumed to be the newest."""
+"""The first version of PEFT that casts adapters to float32; the first version of TRL that casts adapters of quantised
+models to bfloat16 and loads models by name in the dtype of the checkpoint; and the first that loads them in float32. An
+unknown version is assumed to be the newest."""
 LOADS_HALF = re.compile(r"(?:\w+_)?dtype$|load_in_[48]bit$|quantization_config$")
 
 

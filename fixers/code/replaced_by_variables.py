@@ -21,8 +21,8 @@ NEVER_NONE = frozenset({"Path", "join", "format", "expanduser", "abspath"})
 def is_replaced(draft: Draft, removal: Edit | None, value: ast.expr, variable: str) -> bool:
     """Add the removal of an argument, and lines before its statement that set the environment variable instead.
 
-    A variable that is set already keeps its value, such as that of halfstep's runs. An argument of None or of an empty
-    string needs no variable. Return False, and add nothing, if this is impossible.
+    A variable that is already set, as in halfstep's runs, keeps its value. An argument of None or of an empty string
+    needs no variable. Return False, and add nothing, if this is impossible.
     """
     edits = _setting(draft, value, variable) if removal is not None else None
     if removal is None or edits is None:
@@ -43,7 +43,7 @@ def is_item_replaced(draft: Draft, item: ast.Assign, variable: str) -> bool:
 
 
 def _setting(draft: Draft, value: ast.expr, variable: str) -> list[Edit] | None:
-    """Return the edits that set the variable before the statement of the value, or None if it is unknown how."""
+    """Return the edits that set the variable before the statement of the value, or None if no such edit is possible."""
     source = draft.source
     if constant_of(value) in (None, ""):
         return []

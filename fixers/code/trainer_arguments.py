@@ -205,6 +205,6 @@ def _bits_hint(draft: Draft, given: list[ast.keyword]) -> str:
 
 
 def _text(draft: Draft, value: ast.expr) -> str:
-    """Return the expression on one line, in parentheses if `or` could divide it."""
+    """Return the expression on one line, in parentheses if it binds less strongly than `or`."""
     text = " ".join(draft.source.segment(value).split())
     return f"({text})" if isinstance(value, (ast.IfExp, ast.Lambda, ast.NamedExpr)) else text

@@ -26,7 +26,7 @@ from remote.protocol.findings import Finding
 from remote.protocol.regular import read_regular
 
 CHOSEN = ("known_hosts", "host_key", "workdir")
-"""The settings that have more effect if the user chose them."""
+"""The settings that are trusted if the user gave them, and need a confirmation if a host file sets them."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,11 @@ class LoadedHost:
     the chosen file or alias. `file_values` are the values in the host's file, without overrides. `argument` is the
     value of --host, which commands in hints repeat. `known_hosts_data` is the content of the file that `known_hosts` of
     the host's file names. It is read once, because a confirmation is valid for the host keys in it. `chosen` are the
-    settings of CHOSEN that the user gave in the command; others may have written a host file. For a recorded run, they
-    include those that the user had confirmed, `known_hosts_data` has the keys that were valid at its start, `path` is
-    None, and `recorded_file` is the line with which confirmations of its host file begin, or "" if it had none. For a
-    host that was not recorded, `recorded_file` is None.
+    settings of CHOSEN that the user gave in the command; other people may have written the host file.
+
+    For a recorded run, `path` is None, `chosen` also has the settings that the user had confirmed, and
+    `known_hosts_data` has the keys that were valid when the run started. `recorded_file` is the beginning of the line
+    that confirms the run's host file, or "" if the run had no host file. Without a recorded run, it is None.
     """
 
     name: str

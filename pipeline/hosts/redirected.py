@@ -1,4 +1,4 @@
-"""State where a host file leads to, if it is not where the host's name alone would lead to."""
+"""Say where a host file leads, if the host's name without the file would lead somewhere else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def redirected(host: LoadedHost, meaning: str, environment: Mapping[str, str]) -
     same = route.target.where == alias.target.where
     if same and _login_keys(route.target) != _login_keys(alias.target):
         key = f"the key {host.config.identity_file}" if host.config.identity_file else "other keys"
-        return f"logs in to {route.target.where} with {key}, not with those of {meaning}"
+        return f"logs in to {route.target.where} with {key}, not with the keys of {meaning}"
     if same:
         return f"reaches {route.target.where} by another route or with another host key than {meaning}"
     return f"leads to {route.target.where}, {instead}"

@@ -28,7 +28,7 @@ class LeftOut:
     """The project's files: `sent` returns True for a file or folder that is sent, `exists` for one that the laptop has.
 
     `input_in` returns a file of data or of a model in a folder, the path itself if it is such a file, or "".
-    `would_send` returns True for a path whose files are sent once .pipelineignore contains these lines, too.
+    `would_send` returns True if the files of a path would be sent with the given lines added to .pipelineignore.
     """
 
     sent: Callable[[str], bool]
@@ -49,7 +49,7 @@ class LeftOut:
 
 
 def left_out_suspects(uses: Iterable[PathUse], project: LeftOut, config: str) -> Iterator[PathUse]:
-    """Yield the uses that are certainly read, and those of data and models that do not look like outputs.
+    """Yield the uses of paths that are certainly read, and of data and model paths that do not look like outputs.
 
     `config` is the path of the config. In a script, a word without a slash is probably no path.
     """
@@ -60,7 +60,7 @@ def left_out_suspects(uses: Iterable[PathUse], project: LeftOut, config: str) ->
 
 
 def _looks_written(path: str) -> bool:
-    """Return True for a path of an output. Below a first folder `temp` or `tmp`, downloaded data are often kept."""
+    """Return True for a path of an output. A leading `temp/` or `tmp/` is ignored: it often has downloaded data."""
     first, _, rest = path.partition("/")
     return OUTPUT.search(rest if first in ("temp", "tmp") and rest else path) is not None
 
@@ -82,7 +82,7 @@ def _finding(use: PathUse, project: LeftOut) -> Finding:
 
 
 def _lines_hint(path: str, part: str, project: LeftOut) -> str:
-    """Return the advice to write the lines into .pipelineignore by which the path is sent.
+    """Return advice: the lines to write into .pipelineignore, so that the path is sent.
 
     `part` is the topmost excluded folder on the path. A rule such as `*.json` excludes files in a folder that a line
     includes, unless another line includes everything below the folder.

@@ -34,7 +34,7 @@ SIGNATURE_WAIT_S = 0.1
 UNKNOWN_HOLDER = "its pid is unknown"
 WHEN_BUSY = "run the command again when that process has ended"
 RUN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(@[A-Za-z0-9._-]+)?")
-"""The name of a run or the key of a project, which are names of folders and words of printed commands."""
+"""Matches the name of a run or the key of a project. Both name folders, and are unquoted words in printed commands."""
 NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 
 

@@ -1,4 +1,4 @@
-"""Paths as a project or the user writes them: with the home folder for ~, without links, and of any length."""
+"""Resolve and test paths that a project or the user writes: ~ is expanded, links are followed, any length will do."""
 
 from __future__ import annotations
 

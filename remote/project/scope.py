@@ -16,7 +16,8 @@ class Scope:
 
     `inside` is the path of a nested repository, relative to the root of the walk. `above` is the path of the root of
     the walk, relative to a surrounding repository. Both are "" or end with a slash. Paths are relative to the root of
-    the walk. The paths of the index stay relative to the repository: `inside` may be a thousand times longer than they.
+    the walk. The paths of the index stay relative to the repository: with `inside` before each path, they could take a
+    thousand times as much memory.
     """
 
     repository: Repository | None = None
@@ -57,5 +58,5 @@ class Scope:
 
     @cached_property
     def _sorted(self) -> list[str]:
-        """All keys in order. A set of their folders could be a thousand times larger than the index."""
+        """All keys in order. Folders are found by bisection: a set of all folders could be a thousand times larger."""
         return sorted(self._keys)

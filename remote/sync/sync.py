@@ -120,7 +120,7 @@ class _SyncState:
         require_room(self.host, needed, self.tree.free_bytes)
         codec = next((name for name in self.tree.codecs if name in PACKERS), None)
         if codec is None:
-            raise garbled(self.host.name, "a survey of the tree without a codec that this version of halfstep has")
+            raise garbled(self.host.name, "no name of a compression format that this version of halfstep has")
         args = {
             "project": self.scan.project,
             "owner": self.scan.owner,
@@ -147,12 +147,14 @@ class _SyncState:
     def _explain_damage(self, plan: SyncPlan, torn: Sequence[str]) -> None:
         """Scan again after contents arrived damaged.
 
-        Raises SyncRefused if another attempt would fail too, and Garbled if the host does not name a content of the
-        transfer.
+        Raises SyncRefused if another attempt would fail too, and Garbled if the host names no contents, or contents
+        that were not sent.
         """
         paths = {row.source: path for path, row in reversed(plan.send.items())}
         if not torn or not paths.keys() >= set(torn):
-            raise garbled(self.host.name, "an answer without the tree after the sync, or the contents that are damaged")
+            raise garbled(
+                self.host.name, "an answer that contains neither the tree after the sync nor the damaged contents"
+            )
         self.damaged_transfers += 1
         for path in dict.fromkeys(paths[digest] for digest in torn):
             if not os.path.lexists(self.scan.root / path):

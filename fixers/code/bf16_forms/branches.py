@@ -22,9 +22,10 @@ NAMES_HALF = re.compile(r"fp16|float16(?<!bfloat16)|\bhalf\b", re.IGNORECASE)
 
 
 def is_selected_choice(source: PythonSource, choice: ast.IfExp, child: ast.AST) -> bool:
-    """Return True for the body of `bfloat16 if args.bf16 else float16`, and of `bfloat16 if x == bfloat16 else y`.
+    """Return True for the body of `bfloat16 if args.bf16 else float16`.
 
-    If the test is false, the code must select float16: in the `else` part, or in the statement before.
+    The `else` part, or the statement before, must select float16. If the test compares an existing dtype, as in
+    `bfloat16 if x.dtype == bfloat16 else y`, it need not.
     """
     if child is choice.body and _is_flag(source, choice.test) and source.names.meaning(choice.orelse) in HALVES:
         return True
@@ -101,7 +102,10 @@ def _makes_half(source: PythonSource, statement: ast.stmt) -> bool:
 
 
 def is_without_fp16(source: PythonSource, test: ast.expr, *selected: ast.AST) -> bool:
-    """Return True if the test is a flag of Trainer arguments (`training_args.fp16`), and float16 is then selected."""
+    """Return True if the `else` of the test is the case without fp16.
+
+    The test is `training_args.fp16`, and `selected`, the code for the other case, names float16.
+    """
     inner = (each for node in selected for each in ast.walk(node) if isinstance(each, ast.expr))
     return is_flag_of_trainer(source, test, "fp16") and any(source.names.meaning(each) in HALVES for each in inner)
 
@@ -146,8 +150,8 @@ def _compares_with_device(test: ast.expr, operators: tuple[type[ast.cmpop], ...]
 def _names_bfloat16(source: PythonSource, test: ast.expr) -> bool:
     """Return True if the test selects bfloat16, and does not read a config key or a flag that is on by default.
 
-    The fixers do not rename a config key that this file reads without a float16 key. They change the code in the branch
-    of that key instead.
+    A config key counts if this file reads it and reads no float16 key beside it. The fixers keep such a key, and change
+    the code in its branch.
     """
     text = source.segment(test)
     if isinstance(test, ast.UnaryOp) or not NAMES_BFLOAT16.search(text) or any(key in text for key in _keys(source)):

@@ -49,7 +49,7 @@ def flip_block(draft: Draft, block: ast.Dict, rename: Callable[[str], None], oth
 def _both_follow_an_option(source: PythonSource, enabled: ast.expr, on: ast.expr | None) -> bool:
     """Return True if one option selects bfloat16 and float16: `dtype == "bf16"` beside `dtype == "fp16"`.
 
-    Names that the code sets to True in branches also follow an option.
+    Also return True if branches set the names of both switches to True.
     """
     if on is None:
         return False

@@ -20,7 +20,7 @@ TRAINS = re.compile(r"\b\w*Trainer\(|\.backward\(|\.fit\(|\.step\(|\.train\(\)|[
 def is_saved(source: PythonSource, node: ast.expr, statement: ast.stmt) -> bool:
     """Return True if a call saves the value, or if one of the next four statements saves the cast model.
 
-    The same holds for a model that its function loads only to save it.
+    Also return True if the statement loads a model that the function only saves.
     """
     for above in source.names.ancestors(node):
         if isinstance(above, ast.Call) and _saves(source, above):

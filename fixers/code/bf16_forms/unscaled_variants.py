@@ -1,4 +1,4 @@
-"""Recognise settings whose weights are bfloat16 because a class beside them turns mixed precision off."""
+"""Recognise dtypes of weights that must stay bfloat16, because a settings class turns mixed precision off."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OF_WEIGHTS = re.compile(r"(?!.*(?:mixed|amp|autocast|compute|precision))\w*dtype
 
 
 def is_of_unscaled_variant(source: PythonSource, node: ast.expr) -> bool:
-    """Return True for the dtype of weights in a settings class, in a file with a subclass without mixed precision.
+    """Return True if a settings class declares this dtype, and a subclass in the file turns mixed precision off.
 
     Other files of the project may define variants of the settings with mixed precision; these are converted.
     """

@@ -17,7 +17,7 @@ NOT_BUILT = re.compile(r"(?:ERROR: )?(?:Failed to build|Failed building wheel fo
 NO_METADATA = re.compile(r"╰─> ([A-Za-z0-9][\w.-]*)")
 CONFLICT = re.compile(r"ERROR: (Cannot install .* because these package versions have conflicting dependencies)\.?")
 NO_NAMES = ("See", "No", "installable")
-"""Words that follow in these places if pip names no package."""
+"""Words that NOT_BUILT and NO_METADATA find in place of a package if pip names none."""
 GOES_ON = ("Collecting ", "Installing collected ", "Successfully ")
 """Lines after a failed build that pip survived: an old pip installs a package without a wheel."""
 NO_VERSION = ("No matching distribution", "requires a different Python")
@@ -28,7 +28,7 @@ EXCEPTION = re.compile(r"(?:ERROR|(?:\w+\.)*\w*(?:Error|Exception|Exit)): .+")
 ERROR = re.compile(r"(?:error|fatal): .+")
 NOTICES = ("[notice]", "WARNING: Location", "Progress ", "Looking in ")
 FAREWELLS = ("note: This ", "hint: See above", "╰─> See above", "See above for")
-"""Lines with which pip ends after every error of a kind. They state no cause."""
+"""Closing lines that pip prints after any error of the same kind. They state no cause."""
 HINTS = {
     "CUDA_HOME environment variable is not set": "install the CUDA toolkit (nvcc) on the host, or remove the package"
     ' from the requirements: attn_implementation="sdpa" needs no package',
@@ -61,7 +61,7 @@ class PipFailure:
 
 
 def explain_failure(text: str) -> PipFailure:
-    """Return the cause of a failure of pip, or of another command: then the last line of its output."""
+    """Return the cause of a failure of pip. For any other command, the cause is the last line of its output."""
     lines = [line.strip()[:LONGEST_LINE] for line in text.splitlines() if line.strip()]
     known = next((hint for words, hint in HINTS.items() if words in text), "")
     found = _conflict(lines) or _build(lines) or _unreachable(lines) or _summary(lines)

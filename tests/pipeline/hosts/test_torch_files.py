@@ -29,10 +29,11 @@ OLD_FORMAT = pickle.dumps(MAGIC_NUMBER, protocol=2) + pickle.dumps(1001, protoco
 
 
 def archive(*names: str) -> bytes:
+    """Return the same bytes at any time, because they are part of a test's name."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as opened:
         for name in names:
-            opened.writestr(name, bytes(100))
+            opened.writestr(zipfile.ZipInfo(name), bytes(100))
     return file.getvalue()
 
 

@@ -47,7 +47,11 @@ def test_a_name_of_a_host_file_that_means_nothing_else_needs_no_confirmation(tmp
             "host: titan\nidentity_file: ~/.ssh/other\n",
             "logs in to me@10.0.0.1:22 with the key ~/.ssh/ot",
         ),
-        ("titan", "host: 10.0.0.1\nuser: me\nidentity_file: planted\n", "with the key planted, not with those of the"),
+        (
+            "titan",
+            "host: 10.0.0.1\nuser: me\nidentity_file: planted\n",
+            "with the key planted, not with the keys of the",
+        ),
         ("gpu.lab.example", "host: gpu.lab.example\nidentity_file: ~/.ssh/other\n", "with the key ~/.ssh/other"),
         ("visited", "host: visited\nidentity_file: ~/.ssh/other\n", "with the key ~/.ssh/other"),
         ("titan", "host: local\n", "names the local machine"),

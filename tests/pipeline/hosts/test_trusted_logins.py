@@ -67,5 +67,5 @@ def test_a_host_file_with_the_key_of_the_alias_needs_no_confirmation(tmp_path: P
     write(tmp_path, file, "hosts/titan")
     require_trust(load_host("titan", tmp_path), None)
     write(tmp_path, "host: 10.0.0.1\nuser: me\n", "hosts/titan")
-    with pytest.raises(HostFileUntrusted, match=r"logs in to me@10\.0\.0\.1:22 with other keys, not with those of"):
+    with pytest.raises(HostFileUntrusted, match=r"logs in to me@10\.0\.0\.1:22 with other keys, not with the keys of"):
         require_trust(load_host("titan", tmp_path), None)
