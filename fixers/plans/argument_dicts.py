@@ -16,7 +16,6 @@ from fixers.plans.doubts import Doubt
 from fixers.plans.owners import PYTHON, Owners
 from fixers.plans.programs import Program
 from fixers.sources.by_content import by_content
-from fixers.sources.lines import holds_any
 from fixers.sources.python_text import map_python
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
@@ -60,7 +59,8 @@ class ArgumentDicts:
     @cached_property
     def starting(self) -> tuple[tuple[str, bytes, int], ...]:
         """The path and the code of each file without its comments, and the line of the dict's entry."""
-        texts = ((path, text) for path, text in self.owners.texts if path.endswith(PYTHON))
+        code = ((path, text) for path, text in self.owners.texts if path.endswith(PYTHON))
+        texts = ((path, text) for path, text in code if any(each in text for each in NEEDLES))
         return tuple((path, _code_of(path, text), line) for path, text in texts if (line := _line_of_entry(text)))
 
     def _started_by(self, path: str, code: bytes) -> tuple[Program, ...]:
@@ -79,7 +79,7 @@ def _code_of(path: str, text: bytes) -> bytes:
 @by_content
 def _line_of_entry(text: bytes) -> int:
     """Return the line of the first entry that selects bfloat16, in a file that starts others, or 0."""
-    if not holds_any(text, NEEDLES) or not STARTS_OTHERS.search(text):
+    if not STARTS_OTHERS.search(text):
         return 0
     found = SELECTS.search(text)
     return line_of(text, found.end()) if found else 0

@@ -11,6 +11,7 @@ from functools import cached_property
 from fixers.plans.composed_names import Composed, composed_in
 from fixers.plans.neutral_changes import FUNCTIONS, WRAPS
 from fixers.plans.uncalled import CALLED_BY_NAME, KINDS
+from fixers.sources.child_nodes import FIELDS, child_nodes
 from fixers.sources.expressions import tail_of
 from remote.protocol.dataclass import dataclass
 
@@ -26,6 +27,8 @@ LOADS, CONFIG = "from_pretrained", "config_class"
 """A class of transformers creates its `config_class` if `from_pretrained` gets no config."""
 NAME = re.compile(r"[A-Za-z_]\w*")
 PART = "."
+RUNNING = {kind: tuple(name for name in names if name != "returns") for kind, names in FIELDS.items()} | {ast.arg: ()}
+"""The fields of each node type with code that runs: not the types of arguments and results."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +57,7 @@ class Unit:
     @cached_property
     def uses(self) -> frozenset[str]:
         """The names that the unit uses, in code and in strings. A dot precedes a name of which only a part is used."""
-        return self.names if self.names is not None else frozenset(name for node in self.nodes for name in _uses(node))
+        return self.names if self.names is not None else frozenset(_uses(self.nodes))
 
     def contains(self, line: int) -> bool:
         """Return True if a node of the unit stands in this line, which is counted from 1."""
@@ -198,31 +201,38 @@ def _tail(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def _uses(node: ast.AST) -> Iterator[str]:
+def _uses(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the names in the code, without the types of arguments and results."""
-    yield from _names_in(node)
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        yield f"{PART}{node.value.id}"
-        return
-    for field, value in ast.iter_fields(node):
-        if field == "returns" or (field == "annotation" and isinstance(node, ast.arg)):
-            continue
-        for each in value if isinstance(value, list) else (value,):
-            if isinstance(each, ast.AST):
-                yield from _uses(each)
+    waiting = [*nodes]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Constant):
+            yield from _names_in(node.value)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield node.attr
+            yield f"{PART}{node.value.id}"
+        else:
+            yield from _names_of(node)
+            waiting += child_nodes(node, RUNNING[node.__class__])
 
 
-def _names_in(node: ast.AST) -> Iterator[str]:
+def _names_in(value: object) -> Iterator[str]:
+    """Yield the last part of a dotted name in a string."""
+    if isinstance(value, str):
+        name = value.rpartition(".")[2].rpartition(":")[2]
+        if NAME.fullmatch(name):
+            yield name
+
+
+def _names_of(node: ast.AST) -> Iterator[str]:
     """Yield the names of the node itself, without those of its parts."""
     match node:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
+        case ast.Attribute(attr=name):
             yield name
         case ast.alias(name=name):
             yield name.rpartition(".")[2]
-        case ast.Constant(value=str(text)):
-            name = text.rpartition(".")[2].rpartition(":")[2]
-            if NAME.fullmatch(name):
-                yield name
         case ast.Call() if _creates_config(node):
             yield CONFIG
 

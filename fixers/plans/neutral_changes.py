@@ -16,6 +16,7 @@ from typing import NamedTuple
 from fixers.frame.change import FileChange
 from fixers.plans.programs import Program
 from fixers.sources.expressions import tail_of
+from fixers.sources.python import TREES
 from fixers.sources.syntax import parse_python
 
 WORD = re.compile(rb"\w+")
@@ -94,7 +95,7 @@ def _edited(before: bytes, after: bytes) -> _Edited | None:
 
 def _statements(source: bytes) -> list[tuple[ast.stmt, bytes]]:
     lines = source.splitlines(keepends=True)
-    body = parse_python(source).body
+    body = TREES.parse(source).body
     return [(each, b"".join(lines[_first_line(each) - 1 : each.end_lineno])) for each in body]
 
 

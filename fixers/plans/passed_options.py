@@ -14,7 +14,6 @@ from fixers.plans.programs import Program
 from fixers.sources.launched import Launched, scripts_of
 from fixers.sources.option_defaults import defaults_in
 from fixers.sources.python import TREES
-from fixers.sources.syntax import parse_python
 from fixers.sources.unparsable import Unparsable
 
 DTYPE = re.compile(r"\w*(?:dtype|precision)\w*")
@@ -68,7 +67,7 @@ def _spells(name: str) -> re.Pattern[bytes]:
 def _changed_defaults(change: FileChange) -> Iterator[str]:
     """Yield the names of the options whose default changes."""
     with suppress(SyntaxError, ValueError):
-        old, new = (_defaults(parse_python(each)) for each in (change.before, change.after))
+        old, new = (_defaults(TREES.parse(each)) for each in (change.before, change.after))
         for (name, one), (other, two) in zip(old, new, strict=False):
             if name == other and one != two and DTYPE.fullmatch(name):
                 yield name

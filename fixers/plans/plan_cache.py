@@ -87,13 +87,13 @@ class PlanCache:
         known, kept = self.rows.get(path, ("", None))
         if not digest or known != digest:
             return None
-        outcome = FileOutcome() if kept is None else _from_stored(path, digest, kept, tree)
+        outcome = FileOutcome() if kept is None else from_stored(path, digest, kept, tree)
         if outcome is not None:
             self.seen.add(path)
         return outcome
 
     def store(self, path: str, digest: str, outcome: FileOutcome) -> None:
-        self.store_row(path, digest, encode(_to_stored(outcome)) if outcome != NO_OUTCOME else None)
+        self.store_row(path, digest, encode(to_stored(outcome)) if outcome != NO_OUTCOME else None)
 
     def find_row(self, path: str, digest: str) -> list[Any] | None:
         """Return the stored row of plain values, or None if the file is new or changed."""
@@ -162,7 +162,8 @@ def _drop_oldest(folder: Path) -> None:
             os.unlink(name, dir_fd=opened)
 
 
-def _to_stored(outcome: FileOutcome) -> StoredOutcome:
+def to_stored(outcome: FileOutcome) -> StoredOutcome:
+    """Return the outcome with only those bytes of the changed file that differ from the original."""
     change = outcome.change
     if change is None:
         return StoredOutcome(findings=outcome.findings, skipped=outcome.skipped)
@@ -184,7 +185,8 @@ def _common_prefix(one: bytes, other: bytes) -> int:
     return least
 
 
-def _from_stored(path: str, digest: str, stored: object, tree: Digested) -> FileOutcome | None:
+def from_stored(path: str, digest: str, stored: object, tree: Digested) -> FileOutcome | None:
+    """Return the stored outcome of the file, or None if it is unusable or the file no longer has this digest."""
     try:
         kept = decode(StoredOutcome, stored)
     except ValueError:

@@ -27,7 +27,9 @@ from fixers.plans.file_plan import FileOutcome, judge_too_large, plan_again, pla
 from fixers.plans.half_loads import with_planned_half_loads
 from fixers.plans.in_processes import in_processes
 from fixers.plans.inference_code import ONLY_INFERENCE, find_inference_code
+from fixers.plans.kept_proof import proved_once
 from fixers.plans.merged_changes import one_change_each
+from fixers.plans.offer import Offer
 from fixers.plans.own_code import read_code_facts
 from fixers.plans.passed_options import find_passed_options
 from fixers.plans.plan_cache import Digested, PlanCache, cache_key
@@ -46,7 +48,6 @@ from fixers.registry import setup_fixers, source_fixers
 from fixers.sources.option_defaults import UNUSED_DEFAULT
 from fixers.sources.python import TREES
 from fixers.sources.readers.consumers import Consumers
-from remote.protocol.dataclass import dataclass
 
 NEED_SCALE = {"bf16-to-fp16", "trainable-fp32", "scaler-gate", "mixed-precision-config", "launch-flags"}
 """Fixers that are not applied to a loop without a loss scale, because its float16 gradients would underflow."""
@@ -55,16 +56,6 @@ OF_PRECISION = {
     *("loss-fp32", "trainable-fp32"),
 }
 """Fixers whose changes belong together: a program gets all these changes or none."""
-
-
-@dataclass(frozen=True)
-class Offer:
-    """The plan of each file, before the programs are proved to work with it, and what the plan was computed from."""
-
-    plan: Plan
-    target: Target
-    files: Sequence[FileFacts]
-    sources: Sequence[SourceFixer]
 
 
 def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
@@ -76,8 +67,7 @@ def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
         try:
             chosen = chosen_names(site, only)
             offer = plan_offers(site, chosen)
-            modules = [each.module for each in offer.files if each.module]
-            rewrites = _proved(site, offer.sources, offer.target, modules, offer.plan)
+            rewrites = proved_once(site, offer, partial(_proved, offer))
             setups = [fixer for fixer in setup_fixers() if fixer.name in chosen]
             fixed = replace(site, tree=as_planned(site.tree, rewrites))
             return one_change_each(rewrites.plus(_plan_setups(fixed, setups)))
@@ -108,11 +98,9 @@ def _offered(
     return plan.plus(Plan(tuple(map(report_unscaled, loops)))), _with_consumers(target, consumers)
 
 
-def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Sequence[Module], plan: Plan) -> Plan:
-    """Return the plan without precision changes of programs that are not proved. Other changes of a file are kept.
-
-    `found`: all modules of the project.
-    """
+def _proved(offer: Offer, site: Site) -> Plan:
+    """Return the plan without precision changes of programs that are not proved. Other changes of a file are kept."""
+    fixers, target, plan, found = offer.sources, offer.target, offer.plan, offer.modules
     precise = {fixer.name for fixer in fixers if fixer.name in OF_PRECISION}
     modules = [each for each in found if not is_outside(each, target)]
     plan, target = _without_untaken(site, fixers, target, modules, plan)

@@ -24,7 +24,6 @@ from fixers.sources.config_files import TOOL_CONFIGS
 from fixers.sources.python import TREES, PythonSource
 from fixers.sources.source import Source
 from fixers.sources.splice import line_of
-from fixers.sources.syntax import parse_python
 from fixers.sources.unparsable import Unparsable
 from remote.protocol.dataclass import dataclass, field
 
@@ -107,7 +106,7 @@ def is_only_wrapped(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def functions_in(data: bytes) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, bytes]]:
     """Yield the functions of the module and the methods of its classes, with their text."""
     lines = data.splitlines()
-    for node in parse_python(data).body:
+    for node in TREES.parse(data).body:
         owner = node.name if isinstance(node, ast.ClassDef) else ""
         for each in node.body if isinstance(node, ast.ClassDef) else (node,):
             if isinstance(each, FUNCTIONS):

@@ -16,7 +16,7 @@ from fixers.plans.neutral_changes import changed_defaults, passes
 from fixers.plans.owners import Owners
 from fixers.plans.uncalled import functions_in, is_only_wrapped
 from fixers.sources.option_defaults import defaults_in
-from fixers.sources.syntax import parse_python
+from fixers.sources.python import TREES
 
 READS_ALL = frozenset({"locals", "vars", "eval", "exec", "signature", "getfullargspec"})
 CONSTRUCTOR = "__init__"
@@ -76,7 +76,7 @@ def _unused_fields(change: FileChange, owners: Owners) -> Iterator[str]:
 
 
 def _dataclasses(data: bytes) -> Iterator[ast.ClassDef]:
-    for node in parse_python(data).body:
+    for node in TREES.parse(data).body:
         if isinstance(node, ast.ClassDef) and any(DATACLASS.match(ast.unparse(e)) for e in node.decorator_list):
             yield node
 

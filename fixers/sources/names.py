@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TypeVar, cast
 
+from fixers.sources.child_nodes import FIELDS, child_nodes
 from remote.protocol.dataclass import dataclass, field
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -14,17 +15,6 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 ENCLOSING = (*FUNCTIONS, ast.Module)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 OPENS_SCOPE = frozenset({*FUNCTIONS, ast.ClassDef, *COMPREHENSIONS})
-LEAVES = (ast.Name, ast.Constant, ast.alias)
-NO_NODES = frozenset({"ctx", "op", "ops", "id", "attr", "level", "module", "type_comment"}) | frozenset(
-    {"arg", "conversion", "simple", "is_async", "type_ignores", "rest", "kwd_attrs"}
-)
-"""Fields without child nodes, and fields with contexts or operators: the parser shares these objects between nodes."""
-KINDS = [kind for kind in vars(ast).values() if isinstance(kind, type) and issubclass(kind, ast.AST)]
-FIELDS = {
-    kind: () if issubclass(kind, LEAVES) else tuple(name for name in kind._fields if name not in NO_NODES)
-    for kind in KINDS
-}
-"""The fields of each node type that can contain nodes."""
 TORCH, EVERY = "torch", "*"
 """A module that imports every name (EVERY) of another one also has its `torch`."""
 BINDS = frozenset(
@@ -133,7 +123,7 @@ def index_names(tree: ast.Module) -> Names:
         kind = node.__class__
         nodes.append(node)
         by_kind[kind].append(node)
-        children = _children(node, FIELDS[kind]) if FIELDS[kind] else None
+        children = child_nodes(node, FIELDS[kind]) if FIELDS[kind] else None
         if not children:
             continue
         if kind in OPENS_SCOPE:
@@ -148,18 +138,6 @@ def index_names(tree: ast.Module) -> Names:
         children.reverse()
         stack += children
     return names
-
-
-def _children(node: ast.AST, fields: tuple[str, ...]) -> list[ast.AST]:
-    """Return the child nodes in field order, without contexts and operators (the parser shares these objects)."""
-    children: list[ast.AST] = []
-    for name in fields:
-        value = getattr(node, name, None)
-        if value.__class__ is list:
-            children += [each for each in value if each.__class__ in FIELDS]
-        elif value.__class__ in FIELDS:
-            children.append(value)
-    return children
 
 
 def _open_scope(names: Names, node: ast.AST, children: list[ast.AST]) -> None:

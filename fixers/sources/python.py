@@ -15,6 +15,7 @@ from fixers.sources.lines import line_starts
 from fixers.sources.names import Names, index_names
 from fixers.sources.python_text import MappedText, map_python, parse_module
 from fixers.sources.splice import Edit, EditRefused, line_of, newline_of
+from fixers.sources.syntax import parse_python
 
 T = TypeVar("T")
 PROSE = re.compile(r"\s")
@@ -210,20 +211,37 @@ class KeptTrees:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._held: dict[tuple[str, bytes], PythonSource] = {}
+        self._plain: dict[bytes, ast.Module] = {}
 
     def read(self, path: str, data: bytes) -> PythonSource:
         """Parse the file, and cache the result if it fits. Raises Unparsable with the line."""
-        source = read_python(path, data)
-        if sum(len(held) for _, held in self._held) + len(data) <= self._limit:
-            self._held[path, data] = source
+        source = self._held.get((path, data))
+        if source is None:
+            source = read_python(path, data)
+            if self._fits(data):
+                self._held[path, data] = source
         return source
 
     def take(self, path: str, data: bytes) -> PythonSource:
         """Remove the file's tree from the cache and return it. If the file is not cached, parse it."""
         return self._held.pop((path, data), None) or read_python(path, data)
 
+    def parse(self, data: bytes) -> ast.Module:
+        """Parse a module as its bytes declare, and cache its tree if it fits. Raises SyntaxError."""
+        tree = self._plain.get(data)
+        if tree is None:
+            tree = parse_python(data)
+            if self._fits(data):
+                self._plain[data] = tree
+        return tree
+
     def clear(self) -> None:
         self._held.clear()
+        self._plain.clear()
+
+    def _fits(self, data: bytes) -> bool:
+        texts = (*(held for _, held in self._held), *self._plain, data)
+        return sum(map(len, texts)) <= self._limit
 
 
 def read_python(path: str, data: bytes) -> PythonSource:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import warnings
 
+from fixers.sources.child_nodes import FIELDS, child_nodes
+
 LARGEST_BYTES = 2 * 2**20
 """A syntax tree needs up to 600 times the memory of its source."""
 DEEPEST = 200
@@ -12,6 +14,7 @@ DEEPEST = 200
 about 1,000 nested calls."""
 MOST_BITS = 14_284
 """Python converts no integer of more than 4,300 decimal digits to text, whatever the base of its literal."""
+LOCATED = (ast.expr, ast.stmt)
 SHORT_BYTES = 80
 """The levels within code of one line and this length are not counted, because counting them takes most of the time."""
 
@@ -39,7 +42,8 @@ def _require_analysable(tree: ast.Module) -> None:
     for _ in range(DEEPEST):
         if (huge := next(filter(_is_huge, level), None)) is not None:
             raise _at_line(Oversized("an integer of more than 4,300 digits: too long to be analysed"), [huge])
-        level = [child for node in level for child in ast.iter_child_nodes(node) if not _is_short(child)]
+        children = (child for node in level for child in child_nodes(node, FIELDS[node.__class__]))
+        level = [child for child in children if not _is_short(child)]
         if not level:
             return
     raise _at_line(Oversized(f"code of more than {DEEPEST} nested levels: too deep to be analysed"), level)
@@ -55,6 +59,6 @@ def _is_huge(node: ast.AST) -> bool:
 
 
 def _is_short(node: ast.AST) -> bool:
-    if not isinstance(node, ast.expr | ast.stmt):
-        return not node._fields
+    if not isinstance(node, LOCATED):
+        return False
     return node.lineno == node.end_lineno and (node.end_col_offset or 0) - node.col_offset < SHORT_BYTES
