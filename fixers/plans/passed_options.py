@@ -69,13 +69,14 @@ def _changed_defaults(change: FileChange) -> Iterator[str]:
     with suppress(SyntaxError, ValueError):
         old, new = (_defaults(TREES.parse(each)) for each in (change.before, change.after))
         for (name, one), (other, two) in zip(old, new, strict=False):
-            if name == other and one != two and DTYPE.fullmatch(name):
+            if name == other and DTYPE.fullmatch(name) and ast.dump(one) != ast.dump(two):
                 yield name
 
 
-def _defaults(tree: ast.Module) -> list[tuple[str, str]]:
+def _defaults(tree: ast.Module) -> list[tuple[str, ast.expr]]:
     """Return the options and fields of the module with their defaults, in the order of the file."""
-    return [(name, ast.dump(value)) for node in ast.walk(tree) for name, value in defaults_in(node)]
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Call | ast.ClassDef))
+    return [pair for node in nodes for pair in defaults_in(node)]
 
 
 def _is_defined_once(name: str, program: Program, owners: Owners) -> bool:

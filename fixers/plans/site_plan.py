@@ -67,6 +67,7 @@ def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
         try:
             chosen = chosen_names(site, only)
             offer = plan_offers(site, chosen)
+            TREES.clear()  # the proof reads other files
             rewrites = proved_once(site, offer, partial(_proved, offer))
             setups = [fixer for fixer in setup_fixers() if fixer.name in chosen]
             fixed = replace(site, tree=as_planned(site.tree, rewrites))
