@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import PurePosixPath
 
-from remote.errors import HalfstepError
+from remote.errors import HalfstepError, RemoteFault
 from remote.host import Entry, Host
 
 ENDINGS = ("", ".tar", ".model", ".pkl", ".params", ".state", ".weights")
@@ -23,9 +24,17 @@ LEGACY = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")
 
 
 def find_torch_files(host: Host, root: str, entries: Iterable[Entry]) -> set[str]:
-    """Return the paths of the entries below the folder `root` that `torch.save` wrote, although no ending says so."""
+    """Return the paths of the entries below the folder `root` that `torch.save` wrote, although no ending says so.
+
+    If the host does not answer, the remaining files are not read.
+    """
     possible = sorted(filter(_is_possible, entries), key=lambda entry: entry.size, reverse=True)
-    return {entry.path for entry in possible[:MOST_READ] if is_torch_file(_read_head(host, f"{root}/{entry.path}"))}
+    found = set()
+    with suppress(HalfstepError, OSError):
+        for entry in possible[:MOST_READ]:
+            if is_torch_file(_read_head(host, f"{root}/{entry.path}")):
+                found.add(entry.path)
+    return found
 
 
 def is_torch_file(head: bytes) -> bool:
@@ -48,10 +57,8 @@ def _is_possible(entry: Entry) -> bool:
 
 
 def _read_head(host: Host, path: str) -> bytes:
-    """Return the first bytes of the file, or b"" if it cannot be read."""
+    """Return the first bytes of the file, or b"" if the host cannot read it."""
     head = bytearray()
-    try:
+    with suppress(RemoteFault):
         host.fetch("file.read", {"path": path, "limit": HEAD}, head.extend, limit=HEAD)
-    except (HalfstepError, OSError):
-        return b""
     return bytes(head)

@@ -21,14 +21,16 @@ from remote.payload.proof.pythons import (
     VARIABLES_REMOVED,
     Python,
     Pythons,
+    _exists_below,
+    inspect_python,
     is_one_of_several,
-    isolating_flag,
     why_unhooked,
 )
 from remote.payload.proof.unhooked import UNSIGNED
 from remote.policy.precision import judge_precision
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Severity
+from remote.protocol.launchers import isolating_flag
 from remote.protocol.proof import ProofRequest
 
 HOOKS = "/scratch/hooks"
@@ -176,13 +178,39 @@ def test_a_process_that_does_not_see_the_hooks_is_recognised(tmp_path):
         assert why_unhooked(["python", "train.py"], (*VARIABLES, path), hooks, os.getpid()) == why
 
 
+def test_an_absolute_link_on_the_path_of_the_hooks_is_resolved_in_the_root_of_the_process(tmp_path):
+    root, host = tmp_path / "root", tmp_path / "scratch"
+    (host / "hooks").mkdir(parents=True)
+    (root / "home").mkdir(parents=True)
+    (root / "home/scratch").symlink_to(host)
+    assert not _exists_below(str(root), "/home/scratch/hooks")
+    assert not _exists_below(str(root), "/home/../missing")
+    (root / str(host / "hooks")[1:]).mkdir(parents=True)
+    assert _exists_below(str(root), "/home/scratch/hooks")
+    assert _exists_below(str(root), "/home/./../home/scratch/../" + "scratch/hooks")
+    (root / "home/loop").symlink_to("/home/loop")
+    assert not _exists_below(str(root), "/home/loop/hooks")
+
+
+def test_a_torchrun_of_another_user_lacks_the_variables_of_the_job(monkeypatch):
+    with subprocess.Popen([sys.executable, "-c", "input()", "/bin/torchrun", "train.py"], stdin=subprocess.PIPE) as ran:
+        monkeypatch.setattr(os, "geteuid", lambda: 4243)
+        found = inspect_python(ran.pid, HOOKS)
+        ran.communicate(b"\n")
+    assert found is not None and found.is_unsigned
+    assert found.why == VARIABLES_REMOVED
+
+
 @pytest.mark.parametrize(
     ("command", "several"),
     [
         ("python /bin/torchrun --standalone --nproc-per-node 2 train.py", True),
         ("python -m torch.distributed.run --rdzv-backend=c10d train.py", True),
         ("python -m torch.distributed.run --rdzv_backend c10d train.py", True),
-        ("python /bin/torchrun --nproc-per-node 2 train.py", False),
+        ("python /bin/torchrun --nproc-per-node 1 train.py", True),
+        ("python -m torch.distributed.launch train.py", True),
+        ("python /bin/torchrun --nproc-per-node 2 --master-port 29501 train.py", False),
+        ("python /bin/torchrun --rdzv_endpoint=localhost:29501 train.py", False),
         ("python train.py --standalone", False),
     ],
 )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from dataclasses import replace
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from remote.payload.processes.identity import Process, read_command, read_environment
 from remote.payload.proof.hooks.report import ProcessNote
 from remote.protocol.dataclass import dataclass
+from remote.protocol.launchers import isolating_flag, unpickles_state
 from remote.protocol.values import decode
 
 NOTE = re.compile(r"python-\d+\.json")
@@ -22,9 +24,8 @@ VARIABLES_REMOVED = "HALFSTEP"
 OUT_OF_SIGHT = "container"
 VARIABLES = ((b"HALFSTEP_KEY_FILE=",), (b"HALFSTEP_WATCH=", b"HALFSTEP_PROOF="))
 """The variables without which the hooks do nothing: one of each group."""
-ELASTIC = ("torchrun", "torch.distributed.run")
-RENDEZVOUS = re.compile(r"--standalone|--rdzv[-_]backend(=c10d)?")
 LOOK_EVERY_S = 0.25
+MOST_PARTS = 1000
 UNHOOKED_AFTER_S = 60.0
 
 
@@ -100,11 +101,14 @@ def inspect_python(pid: int, hooks: str, *, torch: bool = False) -> Optional[Pyt
 
     `torch` is True if the process is known to have loaded torch.
     """
-    if not _executable(pid).startswith("python"):
-        return None
     arguments, environment = read_arguments(pid), read_environment(pid)
+    foreign = _is_of_another_user(pid)
+    program = os.path.basename(arguments[0]) if foreign and arguments else _executable(pid)
+    if not program.startswith("python"):
+        return None
     why, several = why_unhooked(arguments, environment, hooks, pid), is_one_of_several(arguments, environment)
-    return Python(pid, " ".join(arguments), torch or _loaded_torch(pid), why=why, several=several)
+    # What a process of another user, as below `sudo`, has loaded cannot be read.
+    return Python(pid, " ".join(arguments), torch or foreign or _loaded_torch(pid), why=why, several=several)
 
 
 def read_arguments(pid: int) -> List[str]:
@@ -117,8 +121,7 @@ def is_one_of_several(arguments: Sequence[str], environment: Sequence[bytes]) ->
     counts = [value[len(WORLD) :] for value in environment if value.startswith(WORLD)]
     if counts and counts[0].isdigit() and counts[0] not in (b"0", b"1"):
         return True
-    launches = any(os.path.basename(word) in ELASTIC for word in arguments[:8])
-    return launches and any(map(RENDEZVOUS.match, arguments))
+    return unpickles_state(arguments)
 
 
 def read_notes(folder: str) -> Dict[int, Python]:
@@ -139,46 +142,57 @@ def why_unhooked(arguments: Sequence[str], environment: Sequence[bytes], hooks: 
     flag = isolating_flag(arguments)
     if flag:
         return flag
+    if pid and _is_of_another_user(pid):
+        return VARIABLES_REMOVED
+    why = _why_in(environment, hooks)
+    return OUT_OF_SIGHT if pid and why in ("", CUSTOMIZE_HIDDEN) and not _sees(pid, hooks) else why
+
+
+def _why_in(environment: Sequence[bytes], hooks: str) -> str:
     paths = [value[len(b"PYTHONPATH=") :] for value in environment if value.startswith(b"PYTHONPATH=")]
     folders = os.fsdecode(paths[0]).split(os.pathsep) if paths else []
     if environment and hooks not in folders:
         return PATH_REPLACED
     if environment and not all(any(each.startswith(names) for each in environment) for names in VARIABLES):
         return VARIABLES_REMOVED
-    if pid and not _sees(pid, hooks):
-        return OUT_OF_SIGHT
     return CUSTOMIZE_HIDDEN if folders and folders[0] != hooks else ""
 
 
 def _sees(pid: int, folder: str) -> bool:
     """Return False if the folder does not exist in the process's view of the file system."""
     try:
-        os.stat(f"/proc/{pid}/root{folder}")
-    except (FileNotFoundError, NotADirectoryError):
-        return not os.path.isdir(f"/proc/{pid}")
+        return _exists_below(f"/proc/{pid}/root", folder) or not os.path.isdir(f"/proc/{pid}")
     except OSError:
-        pass
-    return True
+        return True
 
 
-def isolating_flag(arguments: Sequence[str]) -> str:
-    """Return the first of Python's own flags -I, -E and -S in this command line, or "".
+def _exists_below(root: str, path: str) -> bool:
+    """Return True if the path exists for a process with this root folder. Absolute links begin at this root, too."""
+    place, waiting = "", path.split("/")[::-1]
+    for _ in range(MOST_PARTS):
+        if not waiting:
+            return True
+        name = waiting.pop()
+        if name in ("", "."):
+            continue
+        below = os.path.dirname(place) if name == ".." else f"{place}/{name}"
+        try:
+            mode = os.lstat(root + below).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if stat.S_ISLNK(mode):
+            target = os.readlink(root + below)
+            waiting += target.split("/")[::-1]
+            below = "" if target.startswith("/") else place
+        place = below
+    return False
 
-    Flags may be joined, as in -IB.
-    """
-    remaining: List[str] = list(arguments[1:])
-    while remaining and remaining[0].startswith("-") and not remaining[0].startswith("--") and remaining[0] != "-":
-        letters = remaining.pop(0)[1:]
-        for at, letter in enumerate(letters):
-            if letter in "IES":
-                return f"-{letter}"
-            if letter in "cm":
-                return ""
-            if letter in "WX":
-                # The option's argument is the rest of this word, or the next word.
-                remaining = remaining if letters[at + 1 :] else remaining[1:]
-                break
-    return ""
+
+def _is_of_another_user(pid: int) -> bool:
+    try:
+        return os.geteuid() not in (0, os.stat(f"/proc/{pid}").st_uid)
+    except OSError:
+        return False
 
 
 def _executable(pid: int) -> str:

@@ -10,12 +10,14 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from pipeline.config.host_model import HostConfig
 from pipeline.hosts.own_weights import find_own_weights
 from pipeline.hosts.torch_files import HEAD, MOST_READ, find_torch_files, is_torch_file
+from remote.errors import ConnectionLost, RemoteFault
 from remote.host import Entry, Host
 from remote.link.local import local_host
 from remote.protocol.layout import ProjectLayout
@@ -128,3 +130,19 @@ def test_of_very_many_files_only_the_largest_are_read() -> None:
     entries += [Entry("code/link", "l", 10**6, 0o600), Entry("code/folder", "d", 10**6, 0o700)]
     assert find_torch_files(host, "run", entries) == set()
     assert len(asked) == MOST_READ and asked[0] == f"run/code/f{99 + 2 * MOST_READ}"
+
+
+@pytest.mark.parametrize(
+    ("error", "asked"), [(ConnectionLost("gone"), 1), (RemoteFault("refused", kind="bad"), MOST_READ)]
+)
+def test_a_host_that_does_not_answer_is_asked_for_one_file_only(error: Exception, asked: int) -> None:
+    read: list[str] = []
+
+    class Silent(FakeHost):
+        def fetch(self, operation: str, *_: object, **__: object) -> None:
+            read.append(operation)
+            raise error
+
+    entries = [Entry(f"g_{number}", "f", 1000, 0) for number in range(MOST_READ + 5)]
+    assert find_torch_files(cast(Host, Silent()), RUN, entries) == set()
+    assert len(read) == asked
