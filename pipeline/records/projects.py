@@ -27,8 +27,11 @@ else:
 
 MOST_CONFIGS = 200
 LARGEST_CONFIG = 2**18
-ANOTHER_FOLDER = re.compile(rb"""project["']?\s*:(?!\s*["']?\.?/?["']?\s*(?:[,}#\r\n]|$))""")
-"""`project:` with another value than `.`: only configs with such a line are parsed, because most commands need none."""
+ANOTHER_FOLDER = re.compile(rb"""project["']?\s*:(?![ \t\f\v]*+["']?+\.?+/?+["']?+[ \t\f\v]*+(?:[,}#\r\n]|$))""")
+"""`project:` with another value than `.`: only configs with such a line are parsed, because most commands need none.
+
+The time of a search grows with the length of the config: no part of the expression gives back what it has matched.
+"""
 
 
 def project_records(cwd: Path) -> tuple[Records, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from pipeline.cli.names import runs
 from pipeline.records.files import locked
 from pipeline.records.find_run import named_run
 from pipeline.records.layout import NOTE, Records
-from pipeline.records.projects import project_records
+from pipeline.records.projects import ANOTHER_FOLDER, project_records
 from pipeline.records.runs import RunNote, write_note
 from pipeline.verbs.diagnose import diagnose
 from pipeline.verbs.list_runs import list_runs
@@ -137,3 +138,19 @@ def test_only_a_folder_inside_the_project_is_searched(repository: Path, text: st
     (repository / "link").symlink_to(repository.parent / "other")
     write_config(repository, "w", text)
     assert project_records(repository) == (Records(repository), *([Records(repository / "training")] if found else []))
+
+
+@pytest.mark.parametrize("form", ["project:{}x", "project:{}'x", "project:.{}x", "project{}x", "project:{}./{}x"])
+def test_SE_blanks_in_a_config_are_searched_in_linear_time(form: str) -> None:
+    text = form.replace("{}", " \t" * 50_000).encode()
+    began = time.process_time()
+    assert bool(ANOTHER_FOLDER.search(text)) is (":" in form)
+    assert time.process_time() - began < 2  # minutes if each blank is tried as the end of the first blanks
+
+
+@pytest.mark.parametrize("end", ["", "\n", " \n", "\t\r\nhost: a\n", " # text", ", x: 1", "}"])
+def test_only_another_value_than_the_project_itself_is_another_folder(end: str) -> None:
+    for value in ("", ".", " '.'", ' "./"', " ./", " ''", "\r"):
+        assert not ANOTHER_FOLDER.search(f"project:{value}{end}".encode())
+    for value in ("x", " ..", " ./x", " '../'", ' "x"', " . x", "/./"):
+        assert ANOTHER_FOLDER.search(f"'project' :{value}{end}".encode())
