@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -222,18 +223,45 @@ def _walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
     Links to folders are followed. Raises SyncRefused below MAX_LEVELS folders.
     """
     entered: set[tuple[int, int]] = set()
-    top = str(root).count("/")
-    for folder, folders, names in os.walk(root, followlinks=True):
-        status = Path(folder).stat()
-        if (status.st_dev, status.st_ino) in entered:
-            folders.clear()
+    waiting, top = [str(root)], str(root).count("/")
+    while waiting:
+        folder = waiting.pop()
+        place = _place_of(folder)
+        if place is None or place in entered:  # judged before the folder is listed: thousands of links may lead to it
             continue
+        entered.add(place)
         if folder.count("/") - top > MAX_LEVELS:
             message = f"the data has more than {MAX_LEVELS} folders, one in the other"
             raise SyncRefused(message, where=shown(folder), hint="set `data.path:` to a folder of data")
-        entered.add((status.st_dev, status.st_ino))
-        folders[:] = sorted({*folders} - OUT)
-        yield folder, folders, [name for name in names if name not in OUT]
+        folders, names = _listed(folder)
+        yield folder, folders, names
+        waiting += [os.path.join(folder, name) for name in reversed(folders)]  # noqa: PTH118 (as above)
+
+
+def _place_of(folder: str) -> tuple[int, int] | None:
+    """Return the device and the inode of a folder, or None if it cannot be reached."""
+    try:
+        status = os.stat(folder)  # noqa: PTH116 (as above)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _listed(folder: str) -> tuple[list[str], list[str]]:
+    """Return the sorted names of the folders, and the names of the other entries. An unreadable folder has none."""
+    folders, names = [], []
+    with contextlib.suppress(OSError), os.scandir(folder) as listing:
+        for entry in listing:
+            if entry.name not in OUT:
+                (folders if _is_folder(entry) else names).append(entry.name)
+    return sorted(folders), names
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
 
 
 def _regular(path: Path) -> Path:

@@ -165,3 +165,30 @@ def test_SE_data_in_folders_that_are_too_deep_is_refused(tmp_path: Path, read: C
         (folder / "x.txt").write_text("x")
         with pytest.raises(SyncRefused, match="more than 64 folders") if refused else nullcontext():
             read(tmp_path / str(levels))
+
+
+@pytest.mark.parametrize("form", ["links to itself", "links to another folder", "two folders that link to each other"])
+def test_SE_a_folder_with_many_links_to_it_is_listed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    folders = [tmp_path / "data/a", tmp_path / "data/b"]
+    for folder, other in zip(folders, reversed(folders), strict=True):
+        folder.mkdir(parents=True)
+        (folder / "x.txt").write_text("x")
+        for number in range(50 if form.startswith("two") or folder == folders[0] else 0):
+            (folder / f"l{number}").symlink_to("." if "itself" in form else other)
+    listed: list[str] = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(str(path)) or scandir(path))
+    assert len(scan_data(tmp_path / "data").files) == 2
+    assert len(listed) == 3
+    assert list(outside_of(tmp_path / "data", tmp_path)) == []
+    assert len(listed) == 6
+
+
+def test_the_first_path_in_order_names_the_files_of_a_linked_folder(tmp_path: Path) -> None:
+    (tmp_path / "data/m/inner").mkdir(parents=True)
+    (tmp_path / "data/m/inner/x.txt").write_text("x")
+    (tmp_path / "data/a").symlink_to("m/inner")
+    (tmp_path / "data/z").symlink_to("m")
+    assert list(scan_data(tmp_path / "data").files) == ["a/x.txt"]
