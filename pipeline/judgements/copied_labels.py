@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from fixers.frame.site import Tree
 from fixers.sources.syntax import parse_python
@@ -48,16 +50,31 @@ def copied_labels(tree: Tree, argv: Sequence[str]) -> list[str]:
 
 def _lines(module: ast.Module) -> Iterator[int]:
     nodes = list(ast.walk(module))
-    masks = [node.lineno for node in nodes if isinstance(node, ast.expr) and _is_ignored(node)]
+    masks = sorted(node.lineno for node in nodes if isinstance(node, ast.expr) and _is_ignored(node))
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    masking = [one for one in functions if any(_contains(one, line) for line in masks)]
+    masked = _Ranges((one.lineno, one.end_lineno or 0) for one in functions if _has_any(masks, one))
     for value in (value for node in nodes for value in _label_values(node)):
-        if _is_copy(value) and not any(_contains(one, value.lineno) for one in masking):
+        if _is_copy(value) and value.lineno not in masked:
             yield value.lineno
 
 
-def _contains(function: ast.stmt, line: int) -> bool:
-    return function.lineno <= line <= (function.end_lineno or 0)
+def _has_any(lines: Sequence[int], function: ast.stmt) -> bool:
+    """Return True if one of the sorted lines is in the function."""
+    at = bisect_left(lines, function.lineno)
+    return at < len(lines) and lines[at] <= (function.end_lineno or 0)
+
+
+class _Ranges:
+    """The lines from the first to the last line of several ranges, which may overlap."""
+
+    def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
+        ordered = sorted(ranges)
+        self._first = [first for first, _ in ordered]
+        self._last = list(accumulate((last for _, last in ordered), max))
+
+    def __contains__(self, line: int) -> bool:
+        at = bisect_right(self._first, line)
+        return at > 0 and line <= self._last[at - 1]
 
 
 def _is_ignored(node: ast.expr) -> bool:

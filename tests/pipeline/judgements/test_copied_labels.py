@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from pipeline.judgements.copied_labels import copied_labels, with_copied_labels
+from fixers.sources.syntax import parse_python
+from pipeline.judgements.copied_labels import _lines, copied_labels, with_copied_labels
 from remote.protocol.findings import Finding, Severity
 from tests.pipeline.judgements.test_laptop_paths import Files
 
@@ -39,3 +42,24 @@ def test_a_finding_of_learnt_padding_names_the_line_in_the_module_that_the_comma
 def test_only_copies_of_the_input_ids_without_a_mask_are_named(line: str, found: bool) -> None:
     text = f"def step(model, batch, input_ids, labels, mask, pad):\n    {line}\n"
     assert copied_labels(Files({"train.py": text}), ("python", "train.py")) == (["train.py:2"] if found else [])
+
+
+def test_nested_functions_and_those_side_by_side_mask_their_own_lines() -> None:
+    copy = "labels = input_ids"
+    text = (
+        f"def outer():\n  def masks():\n    {copy}; x = -100\n  def inner():\n    {copy}\n"
+        f"def copies():\n  {copy}\n{copy}\nx = -100\ndef masks(): {copy}; x = -100\n{copy}\n"
+    )
+    assert copied_labels(Files({"train.py": text}), ("python", "train.py")) == [f"train.py:{n}" for n in (7, 8, 11)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["def f():\n 100\n" * 8000 + "labels = input_ids\n", "def f(): 100\n" * 4000 + "labels = input_ids\n" * 4000],
+    ids=["functions and masks", "functions and labels"],
+)
+def test_SE_functions_are_not_compared_with_each_mask_and_each_label(text: str) -> None:
+    module = parse_python(text.encode())
+    began = time.process_time()
+    assert len(list(_lines(module))) == text.count("labels")
+    assert time.process_time() - began < 2
