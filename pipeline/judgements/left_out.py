@@ -21,6 +21,7 @@ OUTPUT = re.compile(
 )
 """A path or an option of this form is probably written by the training."""
 PATTERN = re.compile(r"[*?]")
+ANY_LINE = "write a line that begins with !/ and matches this path into .pipelineignore"
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,14 @@ class LeftOut:
     """The project's files: `sent` returns True for a file or folder that is sent, `exists` for one that the laptop has.
 
     `input_in` returns a file of data or of a model in a folder, the path itself if it is such a file, or "".
-    `would_send` returns True if the files of a path would be sent with the given lines added to .pipelineignore.
+    `would_send` returns True if the files of a path would be sent with the given lines added to .pipelineignore, and
+    None if too many files have been judged.
     """
 
     sent: Callable[[str], bool]
     exists: Callable[[str], bool]
     input_in: Callable[[str], str]
-    would_send: Callable[[str, tuple[str, ...]], bool]
+    would_send: Callable[[str, tuple[str, ...]], bool | None]
 
     def path_in(self, text: str) -> str:
         """Return the path of the project in `text` if it exists on the laptop and is not sent, else ""."""
@@ -88,9 +90,12 @@ def _lines_hint(path: str, part: str, project: LeftOut) -> str:
     includes, unless another line includes everything below the folder.
     """
     if not is_plain(part):  # the line would need escapes, and a shell could run a part of a name that is pasted
-        return "write a line that begins with !/ and matches this path into .pipelineignore"
+        return ANY_LINE
     for lines in ((f"!/{part}",), (f"!/{part}/**",), (f"!/{part}", f"!/{part}/**")):
-        if project.would_send(path, lines):
+        sends = project.would_send(path, lines)
+        if sends is None:
+            return ANY_LINE
+        if sends:
             return f"write the {'line' if len(lines) == 1 else 'lines'} {' and '.join(lines)} into .pipelineignore"
     return "delete the rule that excludes it from the .pipelineignore of a folder on its path"
 

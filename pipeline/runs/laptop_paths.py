@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path, PurePosixPath
 
 from pipeline.judgements.laptop_paths import Laptop, judge_laptop_paths, suspects
@@ -16,7 +17,7 @@ from pipeline.judgements.path_uses import PathUse
 from pipeline.judgements.started import PathsReached, paths_reached
 from pipeline.runs.view import View, data_folder, data_name
 from remote.host import Host, read_field
-from remote.project.included_files import would_include
+from remote.project.included_files import Inclusions
 from remote.project.paths import exists, is_file
 from remote.project.secrets import secret_by_name
 from remote.project.user_folder import home
@@ -33,6 +34,8 @@ IMAGES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".
 KEEP_FOLDERS = frozenset({".keep", ".gitkeep", ".gitignore", ".pipelineignore", ".placeholder", "README.md"})
 """Files that git tracks in a folder whose other files are not part of the repository."""
 MOST_FOLDERS, MOST_NAMES = 20, 200
+MOST_JUDGED = 20_000
+"""The maximum number of files for which the lines of hints are tried. The patterns of a file may take long to match."""
 
 
 def laptop_paths(host: Host, view: View) -> Report:
@@ -69,17 +72,17 @@ def _on_host_of(view: View, left_out: Iterable[PathUse], project: LeftOut) -> di
 def config_paths(view: View, options_read: frozenset[str], project: LeftOut) -> Iterator[PathUse]:
     """Yield the paths in `command:` and `env:` of the config, and in `model:` and `data:` of the built-in trainer."""
     config, file = view.config, view.loaded.path
-    text = view.loaded.text
+    line_of = _line_finder(view.loaded.text)
     for path, certain in _words(config.command or (), options_read, project):
-        yield PathUse(path, str(file), _line_of(text, path), certain)
+        yield PathUse(path, str(file), line_of(path), certain)
     for value in config.env.values():
         if path := path_in(value):
-            yield PathUse(path, str(file), _line_of(text, path))
+            yield PathUse(path, str(file), line_of(path))
     if config.command is None and config.model is not None:
         named = [(config.model.id, True), (config.data.dataset or "", False)]
         for value, is_model in named:
             if path := path_in(value):
-                yield PathUse(path, str(file), _line_of(text, path), certain=True, model=is_model)
+                yield PathUse(path, str(file), line_of(path), certain=True, model=is_model)
 
 
 def _words(command: tuple[str, ...], options_read: frozenset[str], project: LeftOut) -> Iterator[tuple[str, bool]]:
@@ -94,8 +97,15 @@ def _words(command: tuple[str, ...], options_read: frozenset[str], project: Left
             yield path, option_name(option) in options_read
 
 
-def _line_of(text: str, path: str) -> int:
-    return next((number for number, line in enumerate(text.splitlines(), 1) if path in line), 0)
+def _line_finder(text: str) -> Callable[[str], int]:
+    """Return a function that returns the number of the first line that contains a path, or 0."""
+    starts = list(accumulate(map(len, text.splitlines(keepends=True))))
+
+    def line_of(path: str) -> int:
+        at = text.find(path)
+        return bisect_right(starts, at) + 1 if at >= 0 else 0
+
+    return line_of
 
 
 def _reached(view: View, recognise: Callable[[str], str]) -> PathsReached:
@@ -124,9 +134,14 @@ def left_out_of(view: View) -> LeftOut:
         is_empty = path in kept and not input_in(path)
         return not rows or path in sent or is_empty or bool(of_data) or links or _is_never_sent(root, path)
 
+    rules, judged = Inclusions(view.scan.root), 0
+
     @cache
-    def would_send(path: str, lines: tuple[str, ...]) -> bool:
-        return would_include(view.scan.root, inputs_in(path) or (path,), lines)
+    def would_send(path: str, lines: tuple[str, ...]) -> bool | None:
+        nonlocal judged
+        files = inputs_in(path) or (path,)
+        judged += len(files)
+        return rules.would_include(files, lines) if judged <= MOST_JUDGED else None
 
     return LeftOut(is_sent, cache(lambda path: exists(root / path)), input_in, would_send)
 

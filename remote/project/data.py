@@ -249,7 +249,8 @@ def _place_of(folder: str) -> tuple[int, int] | None:
 
 def _listed(folder: str) -> tuple[list[str], list[str]]:
     """Return the sorted names of the folders, and the names of the other entries. An unreadable folder has none."""
-    folders, names = [], []
+    folders: list[str] = []
+    names: list[str] = []
     with contextlib.suppress(OSError), os.scandir(folder) as listing:
         for entry in listing:
             if entry.name not in OUT:

@@ -8,12 +8,13 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from remote.project.ignore import Rules, byte_text, parse_rules, verdict_of
 from remote.project.paths import resolved
 from remote.project.real_paths import real_path_of
-from remote.project.repository import find_repository, repository_at
+from remote.project.repository import find_repository
 from remote.project.rule_files import RuleFiles, TooManyRules
 from remote.project.scope import Scope
 from remote.protocol.dataclass import dataclass, field
@@ -105,18 +106,28 @@ def walk_project(root: Path) -> Walk:
     return replace(walk, scopes=tuple(scopes))
 
 
-def would_include(root: Path, files: Iterable[str], lines: Sequence[str]) -> bool:
-    """Return True if all files would belong to the project if the .pipelineignore in `root` ended with these lines."""
-    root, rule_files = resolved(root), RuleFiles()
-    try:
-        top = _top_folder(root, rule_files)
-        added = parse_rules("\n".join(lines).encode(), ignores_case=top.scope.ignores_case)
-        top = _with_rules(top, root, _marks_in(root), rule_files) or top
-        entered: dict[str, _Folder | None] = {"": replace(top, pipeline=(added, *top.pipeline))}
-        walked = dict.fromkeys(_up_to_link(root, file) for file in files)
-        return all(_enter(root, file, entered, rule_files, is_folder=False) is not None for file in walked)
-    except TooManyRules:
-        return False
+class Inclusions:
+    """Judges files of a project whose ignore file has more lines. The rules of the project are read once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root, self._rule_files = resolved(root), RuleFiles(keeps=True)
+
+    def would_include(self, files: Iterable[str], lines: Sequence[str]) -> bool:
+        """Return True if all files would belong to the project if its own .pipelineignore ended with the lines."""
+        try:
+            top = self._top
+            added = parse_rules("\n".join(lines).encode(), ignores_case=top.scope.ignores_case)
+            entered: dict[str, _Folder | None] = {"": replace(top, pipeline=(added, *top.pipeline))}
+            walked = dict.fromkeys(_up_to_link(self._root, file) for file in files)
+            found = (_enter(self._root, file, entered, self._rule_files, is_folder=False) for file in walked)
+            return all(one is not None for one in found)
+        except TooManyRules:
+            return False
+
+    @cached_property
+    def _top(self) -> _Folder:
+        top = _top_folder(self._root, self._rule_files)
+        return _with_rules(top, self._root, _marks_in(self._root), self._rule_files) or top
 
 
 def _up_to_link(root: Path, path: str) -> str:
@@ -234,9 +245,10 @@ def _with_rules(folder: _Folder, root: Path, names: set[str], rule_files: RuleFi
         if not folder.scope.holds_tracked(folder.path):
             return None
         folder = replace(folder, only_tracked=True)
-    if inside and ".git" in names and not folder.only_tracked and (nested := repository_at(root / folder.path)):
-        scope = Scope(nested, inside, ignores_case=nested.ignores_case, memory=folder.scope.memory)
-        folder = replace(folder, scope=scope, git=(*rule_files.shared(nested), DEFAULTS))
+    if inside and ".git" in names and not folder.only_tracked:
+        nested = rule_files.nested(root / folder.path, inside, folder.scope.memory)
+        if nested is not None and nested.repository is not None:
+            folder = replace(folder, scope=nested, git=(*rule_files.shared(nested.repository), DEFAULTS))
     scope, git, pipeline = folder.scope, folder.git, folder.pipeline
     if ".gitignore" in names:
         at = scope.in_repository(inside)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.load import load_config
-from pipeline.runs.laptop_paths import laptop_paths
+from pipeline.runs.laptop_paths import _line_finder, laptop_paths
 from pipeline.runs.view import View
 from remote.host import Host
 from remote.link.local import local_host
+from remote.project import rule_files
+from remote.project.ignore import Rules
 from remote.project.scan import scan_project
 from remote.protocol.findings import Finding
 from tests.lab.payload import install_payload
@@ -200,6 +203,54 @@ def test_no_line_is_proposed_if_another_pipelineignore_excludes_the_files(host: 
     (root / "models/toy/.pipelineignore").write_text("*.json\n")
     [finding] = found(host, replace(seen, scan=scan_project(root)))
     assert finding.hint.startswith("delete the rule that excludes it from the .pipelineignore of a folder on its path")
+
+
+@pytest.mark.parametrize("sent", [False, True], ids=["the same line for all", "a line for each"])
+def test_SE_the_ignore_files_are_read_once_for_the_hints_of_all_paths(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bool
+) -> None:
+    root = tmp_path / "project"
+    names = [f"sets/n{number}.wav" for number in range(30)]
+    seen = view(root, f"for name in {names}: open(name)\n")
+    for name in names:
+        (root / name).touch()
+    (root / "sets/.gitignore").write_text("*.flac\n")
+    (root / "sets/kept.txt").touch()
+    (root / ".gitignore").write_text("sets/*.wav\n" if sent else "sets/*\n")
+    seen, parsed, parse = replace(seen, scan=scan_project(root)), list[bytes](), rule_files.parse_rules
+
+    def counted(data: bytes, *args: str, **more: bool) -> Rules:
+        parsed.append(data)
+        return parse(data, *args, **more)
+
+    monkeypatch.setattr(rule_files, "parse_rules", counted)
+    hints = {one.hint.partition(";")[0] for one in found(host, seen)}
+    assert len(hints) == (30 if sent else 1) and all(one.startswith("write the line !/sets") for one in hints)
+    assert len(parsed) <= 3
+
+
+def test_SE_lines_are_tried_for_a_limited_number_of_files(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = view(tmp_path / "project", "open('sets/a.wav')\nM.from_pretrained('models/toy')\n")
+    monkeypatch.setattr("pipeline.runs.laptop_paths.MOST_JUDGED", 1)
+    hints = sorted(one.hint.partition(";")[0] for one in found(host, seen))
+    assert hints == [
+        "write a line that begins with !/ and matches this path into .pipelineignore",
+        "write the line !/sets into .pipelineignore",
+    ]
+
+
+@pytest.mark.parametrize("form", ["comments", "words"])
+def test_SE_the_lines_of_many_paths_in_a_config_are_found_by_bisection(form: str) -> None:
+    count = 4000
+    words = [f"/srv/{number:x}" for number in range(count)]
+    text = "#\n" * 40_000 + ("\n" if form == "comments" else "\r\n").join(words)
+    line_of = _line_finder(text)
+    began = time.process_time()
+    assert [line_of(word) for word in words[0x100:]] == list(range(40_001 + 0x100, 40_001 + count))
+    assert time.process_time() - began < 5  # a minute if the text is divided for each path
+    assert line_of("/srv/none") == 0 and line_of("#") == 1
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from remote.project.git_index import read_index
 from remote.project.ignore import parse_rules
-from remote.project.included_files import walk_project, would_include
+from remote.project.included_files import Inclusions, walk_project
 from tests.remote.project.git_tree import git, kept_by_git, kept_by_us, make, needs_git
 
 NOT_SOURCE = ("node_modules/x.js", ".tox/py/x.py", "lib/site-packages/x.py", "env/x.py", "conda/x.py")
@@ -231,15 +231,18 @@ def test_the_files_that_more_lines_would_include_are_those_that_the_walk_finds(t
     make(tmp_path, {"data/toy/.pipelineignore": inner})
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", "-f", "data/tracked/e.json")
-    expected = {path: would_include(tmp_path, [path], lines) for path in files}
+    before = Inclusions(tmp_path)
+    expected = {path: before.would_include([path], lines) for path in files}
+    all_files = [path for path in files if expected[path]]
+    assert before.would_include(all_files, lines)
     make(tmp_path, {".pipelineignore": "\n".join(("*.txt", *lines))})
     assert expected == {path: path in walk_project(tmp_path).files for path in files}
-    assert would_include(tmp_path, [path for path in files if expected[path]], lines)
+    assert before.would_include(all_files, lines)
 
 
 def test_the_rules_below_a_link_are_not_read(tmp_path):
     make(tmp_path / "outside", {"toy/b.json": "", "toy/.gitignore": "*\n", ".gitignore": "*\n"})
     make(tmp_path / "project", {".pipelineignore": "/data\n"})
     (tmp_path / "project/data").symlink_to(tmp_path / "outside")
-    assert not would_include(tmp_path / "project", ["data/toy/b.json"], ())
-    assert would_include(tmp_path / "project", ["data/toy/b.json"], ("!/data",))
+    assert not Inclusions(tmp_path / "project").would_include(["data/toy/b.json"], ())
+    assert Inclusions(tmp_path / "project").would_include(["data/toy/b.json"], ("!/data",))
