@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from fixers.frame.site import Tree
 from fixers.sources.commands import is_shell
-from fixers.sources.launched import files_named
-from fixers.sources.shell_starts import files_started, starts_unknown_files
+from fixers.sources.named_files import NamedFiles
+from fixers.sources.shell_starts import LONGEST_TEXT, files_started, starts_unknown_files
 
 SHELLS = ("sh", "bash", "zsh", "dash", "ksh")
 TEXT_FOLLOWS = re.compile(r"-\w*c")
 SHEBANG = re.compile(rb"#![^\n]{0,80}\b(?:ba|z|da|k)?sh\b")
-SHELL_FILE = re.compile(rb"[\w./-]{1,400}\.(?:sh|bash|zsh|ksh|slurm|sbatch|job)\b")
+WORD = re.compile(rb"[\w./-]+")
+SHELL_FILE = re.compile(rb".+\.(?:sh|bash|zsh|ksh|slurm|sbatch|job)\b")
+LONGEST_PATH = 400
+MOST_BYTES = 4 * 2**20
+"""The maximum size of all shell scripts of a command."""
 
 
 def python_files_of(tree: Tree, command: Sequence[str]) -> frozenset[str] | None:
@@ -25,47 +29,52 @@ def python_files_of(tree: Tree, command: Sequence[str]) -> frozenset[str] | None
     paths = {path for path in tree.paths() if path.endswith(".py")}
     words = (each for word in command for each in (word, word.replace(".", "/") + ".py"))
     found = {path for path in map(posixpath.normpath, words) if path in paths}
+    meant, size = NamedFiles(paths), 0
     for path, text in shell_scripts_of(tree, command):
-        if starts_unknown_files(text):
+        size += len(text)
+        if size > MOST_BYTES or starts_unknown_files(text):
             return None
         for script in files_started(path, text):
-            found.update(_files_meant(script, path, paths))
+            named = meant.new(script, path)
+            if named is None:
+                named = meant.new(f"{posixpath.splitext(script)[0]}/__main__.py", path)
+            found.update(named or ())
     return frozenset(found) or None
 
 
 def shell_scripts_of(tree: Tree, command: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """Yield path and content of each shell script of the command, and of each shell script that these name.
 
-    The path of a text after `-c` is "".
+    The path of a text after `-c` is "". No other script follows when the scripts have more than MOST_BYTES.
     """
-    every = frozenset(tree.paths())
-    new, seen = list(_shell_texts(tree, command, every)), set[str]()
-    while new:
-        path, text = new.pop()
+    files = NamedFiles(tree.paths())
+    waiting, seen, size = list(_shell_words(tree, command, files.known)), set[str](), 0
+    while waiting and size <= MOST_BYTES:
+        path, word = waiting.pop()
         if path in seen:
             continue
         seen.add(path)
+        text = tree.read(path) if path else word.encode("utf-8", "surrogateescape")
+        size += len(text)
         yield path, text
-        named = (each.decode() for each in SHELL_FILE.findall(text))
-        new += [(file, tree.read(file)) for each in named for file in _files_meant(each, path, every)]
+        waiting += [(file, "") for name in _shell_files_in(text) for file in files.new(name, path) or ()]
 
 
-def _shell_texts(tree: Tree, command: Sequence[str], every: Collection[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield the path and the content of each shell script in the command itself."""
+def _shell_files_in(text: bytes) -> Iterable[str]:
+    """Return the paths of shell scripts that the beginning of a text names, each once."""
+    words = (word for word in WORD.findall(text[:LONGEST_TEXT]) if len(word) <= LONGEST_PATH)
+    found = (SHELL_FILE.match(word) for word in dict.fromkeys(words))
+    return dict.fromkeys(each[0].decode() for each in found if each)
+
+
+def _shell_words(tree: Tree, command: Sequence[str], every: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield (path, "") for each shell script in the command itself, and ("", text) for a text after `-c`."""
+    before, after_shell = "", False
     for number, word in enumerate(command):
         path = posixpath.normpath(word)
-        before = [posixpath.basename(each) for each in command[:number]]
-        if {*before} & {*SHELLS} and TEXT_FOLLOWS.fullmatch(before[-1]):
-            yield "", word.encode("utf-8", "surrogateescape")
+        if after_shell and TEXT_FOLLOWS.fullmatch(before):
+            yield "", word
         elif path in every and (is_shell(path) or (not number and SHEBANG.match(tree.read(path)))):
-            yield path, tree.read(path)
-
-
-def _files_meant(script: str, path: str, known: Collection[str]) -> frozenset[str]:
-    """Return the files that a shell script may mean, relative to its own folder and to that of the project."""
-    package = f"{posixpath.splitext(script)[0]}/__main__.py"
-    return frozenset(
-        file
-        for folder in dict.fromkeys((path, ""))
-        for file in files_named(script, folder, known) or files_named(package, folder, known)
-    )
+            yield path, ""
+        before = posixpath.basename(word)
+        after_shell = after_shell or before in SHELLS

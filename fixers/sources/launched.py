@@ -266,4 +266,5 @@ def files_named(script: str, path: str, known: Collection[str]) -> tuple[str, ..
     if normpath(script) in named:
         return tuple(named)
     shared = {each: len(commonprefix([each.split("/"), path.split("/")])) for each in named}
-    return tuple(each for each in named if shared[each] == max(shared.values()))
+    most = max(shared.values(), default=0)
+    return tuple(each for each in named if shared[each] == most)

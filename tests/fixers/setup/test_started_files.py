@@ -1,8 +1,12 @@
 """The Python files that a command starts, also through shell scripts."""
 
+import time
+from collections import Counter
+
 import pytest
 
-from fixers.setup.started_files import python_files_of
+from fixers.setup import started_files
+from fixers.setup.started_files import python_files_of, shell_scripts_of
 from tests.fixers.setup_rig import MemoryTree
 
 PYTHON = ("train.py", "tools/prepare.py", "tools/train.py", "speech/__main__.py")
@@ -58,3 +62,64 @@ def test_the_python_files_of_a_command_are_found(command, started):
     files = {**dict.fromkeys(PYTHON, b""), "start": b"#!/usr/bin/env bash\npython ./train.py\n"}
     del files["tools/train.py"]
     assert python_files_of(MemoryTree(files), command) == started
+
+
+class CountingTree(MemoryTree):
+    """Project files in memory, with the number of times that each of them was read."""
+
+    def __init__(self, files):
+        super().__init__(files)
+        self.reads = Counter()
+
+    def read(self, path):
+        self.reads[path] += 1
+        return super().read(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (b"bash tools/a.sh-old; . ./b.job\n", {"tools/a.sh", "b.job"}),
+        (b"cp a.sh.bak x; $HERE/a.sh", {"tools/a.sh"}),
+        (b"a.shell b.jobs .sh sh", set()),
+        (b"#" * 70_000 + b"\nbash tools/a.sh\n", set()),
+    ],
+)
+def test_the_shell_scripts_that_a_script_names_are_found(text, named):
+    tree = CountingTree({"run.sh": text, "tools/a.sh": b"", "b.job": b"", "other.sh": b""})
+    assert {path for path, _ in shell_scripts_of(tree, ["bash", "run.sh", "run.sh"])} == {"run.sh", *named}
+    assert set(tree.reads.values()) == {1}
+
+
+@pytest.mark.parametrize("name", ["a.sh", "f1/a.sh", "x.s/y.s"])
+def test_SE_a_shell_script_that_is_named_often_is_searched_and_read_once(name):
+    names = [f"{'.' * (number % 9)}/{name} #{number}" for number in range(1000)]
+    files = {f"f{number}/a.sh": "\n".join(names).encode() for number in range(200)}
+    tree = CountingTree({"run.sh": "\n".join(names).encode(), **files})
+    began = time.process_time()
+    found = list(shell_scripts_of(tree, ["sh", "run.sh"]))
+    assert time.process_time() - began < 5  # minutes if each name is compared with each path
+    assert len(found) == {"a.sh": 201, "f1/a.sh": 2, "x.s/y.s": 1}[name]
+    assert set(tree.reads.values()) == {1}
+
+
+@pytest.mark.parametrize("word", [b".s.s", b"a.sh.", b"./", b"a.sh/ "])
+def test_SE_long_words_of_a_shell_script_are_searched_in_linear_time(word):
+    began = time.process_time()
+    list(shell_scripts_of(MemoryTree({"run.sh": word * 1_000_000}), ["sh", "run.sh"]))
+    assert time.process_time() - began < 2
+
+
+def test_SE_the_files_of_too_many_bytes_of_shell_scripts_are_unknown(monkeypatch):
+    files = {"train.py": b"", "run.sh": b"bash a.sh\npython train.py\n", "a.sh": b"#" * 40 + b"\n. b.sh\n", "b.sh": b""}
+    assert python_files_of(MemoryTree(files), ["bash", "run.sh"]) == {"train.py"}
+    monkeypatch.setattr(started_files, "MOST_BYTES", 60)
+    assert [path for path, _ in shell_scripts_of(MemoryTree(files), ["bash", "run.sh"])] == ["run.sh", "a.sh"]
+    assert python_files_of(MemoryTree(files), ["bash", "run.sh"]) is None
+
+
+def test_SE_a_command_of_many_words_is_read_once():
+    words = [each for number in range(20_000) for each in (f"w{number}", "-c")]
+    began = time.process_time()
+    assert python_files_of(MemoryTree({"train.py": b""}), ["bash", *words, "python train.py"]) == {"train.py"}
+    assert time.process_time() - began < 5
