@@ -12,24 +12,24 @@ from pipeline.config.find import is_shipped_host
 from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.address import address_of
 from pipeline.hosts.pinned_keys import pinned_keys
+from pipeline.hosts.ssh_names import SshNames
 from pipeline.records.consents import is_confirmed, keep_consent
-from remote.link.address import canonical, parse_hop
-from remote.link.ssh.host_keys import is_known_host, own_known_hosts
-from remote.link.ssh.resolve import SYSTEM_KNOWN_HOSTS
-from remote.project.user_folder import home, user_file
+from remote.link.address import parse_hop
+from remote.project.user_folder import user_file
 
 RULES = "6 "
 """The version of the rules in trust.py. A confirmation that was stored under another version is not valid."""
 
 
-def keep_new_names(host: LoadedHost, environment: Mapping[str, str]) -> None:
+def keep_new_names(host: LoadedHost, names: SshNames) -> None:
     """Store which names of an accepted host file known_hosts does not contain.
 
     The login adds the machine's host key to known_hosts. Without this record, the same file would then require a
     confirmation.
     """
+    environment = names.environment
     for name, port in machine_names(host):
-        if not known_hosts_file(name, environment, port) and not was_new(host, name, environment, port):
+        if not was_new(host, name, environment, port) and not names.known_hosts_file(name, port):
             keep_consent(used_hosts(environment), line_of(host, environment), f"{name} {port}")
 
 
@@ -45,14 +45,6 @@ def machine_names(host: LoadedHost) -> Iterator[tuple[str, int | None]]:
     if not address.is_local:
         yield address.host, address.port
         yield from ((hop.host, hop.port) for hop in map(parse_hop, address.proxy_jump))
-
-
-def known_hosts_file(name: str, environment: Mapping[str, str], port: int | None) -> str:
-    """Return the known_hosts file that contains the name or another spelling of it, such as 127.1, or ""."""
-    names = {name, canonical(name)}
-    users, own = home(environment) / ".ssh/known_hosts", own_known_hosts(environment)
-    places = [users, own, *map(Path, SYSTEM_KNOWN_HOSTS)]
-    return next((str(path) for path in places for each in names if is_known_host(path, each, port)), "")
 
 
 def used_hosts(environment: Mapping[str, str]) -> Path:

@@ -13,8 +13,9 @@ from pipeline.config.find import is_path, is_shipped_host
 from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.address import address_of
 from pipeline.hosts.local_uses import container_uses, local_uses
-from pipeline.hosts.new_names import keep_new_names, known_hosts_file, line_of, machine_names, was_new
+from pipeline.hosts.new_names import keep_new_names, line_of, machine_names, was_new
 from pipeline.hosts.redirected import redirected
+from pipeline.hosts.ssh_names import CONFIGURATION, SshNames
 from pipeline.records.consents import is_confirmed, keep_consent
 from pipeline.records.host_trust import OLDER
 from remote.errors import BadUsage, DiskFull, HostFileUntrusted
@@ -44,15 +45,16 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
     environment = os.environ if environment is None else environment
     if host.path is None or is_shipped_host(host.path):
         return
-    reasons = list(_reasons(host, environment))
-    at_terminal = list(_reasons_at_terminal(host, environment))
+    names = SshNames(environment)
+    reasons = list(_reasons(host, names))
+    at_terminal = list(_reasons_at_terminal(host, names))
     if at_terminal and prompter is not None and prompter.can_confirm():
         reasons += at_terminal
         at_terminal = []
     _confirm(host, reasons, prompter, environment)
     if not at_terminal:
         with contextlib.suppress(BadUsage, DiskFull):
-            keep_new_names(host, environment)
+            keep_new_names(host, names)
 
 
 def local_confirmation(
@@ -172,13 +174,13 @@ def trusted_hosts(environment: Mapping[str, str]) -> Path:
     return user_file("trusted_hosts", environment)
 
 
-def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
+def _reasons(host: LoadedHost, names: SshNames) -> Iterator[str]:
     """Yield the reasons for a confirmation as phrases after the file's name, such as "trains on the local machine"."""
-    if (meaning := meaning_without_file(host, environment)) and (reached := redirected(host, meaning, environment)):
+    if (meaning := meaning_without_file(host, names)) and (reached := redirected(host, meaning, names)):
         yield reached
     elif not meaning and (surprise := _contradicts_name(host)):
         yield surprise
-    if meaning or _users_machine(host, environment):
+    if meaning or _users_machine(host, names):
         yield from container_uses(host)
     if address_of(host).is_local:
         yield from local_uses(host)
@@ -194,14 +196,14 @@ def _contradicts_name(host: LoadedHost) -> str:
     return "trains on the local machine" if address.is_local else ""
 
 
-def _reasons_at_terminal(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
+def _reasons_at_terminal(host: LoadedHost, names: SshNames) -> Iterator[str]:
     """Yield the reasons that require a confirmation only at a terminal, as _reasons does.
 
     local_confirmation states the same reasons if the connection reaches this machine at port 22.
     """
     name = address_of(host).host
     uses = [] if name == LOCAL or not is_this_machine(name) else list(local_uses(host))
-    if reached := _unnamed_machine(host, environment) or (_reaches_here(name) if uses else ""):
+    if reached := _unnamed_machine(host, names) or (_reaches_here(name) if uses else ""):
         yield reached
     yield from uses
 
@@ -210,43 +212,46 @@ def _reaches_here(name: str) -> str:
     return f"reaches the local machine as {name}"
 
 
-def _unnamed_machine(host: LoadedHost, environment: Mapping[str, str]) -> str:
+def _unnamed_machine(host: LoadedHost, names: SshNames) -> str:
     """Return a phrase if the file reaches a machine of the user that has another name than the file, else "".
 
     Both the target and the gateways are checked.
     """
-    return "" if meaning_without_file(host, environment) else _users_machine(host, environment)
+    return "" if meaning_without_file(host, names) else _users_machine(host, names)
 
 
-def _users_machine(host: LoadedHost, environment: Mapping[str, str]) -> str:
+def _users_machine(host: LoadedHost, names: SshNames) -> str:
     """Return a phrase for the first machine of the user that the host file reaches, or ""."""
     for name, port in list(machine_names(host))[1:]:
         if is_this_machine(name):
             return _reaches_here(name)
-        if found := _place_of(host, name, environment, port):
+        if found := _place_of(host, name, names, port):
             return f"reaches {name} of {found}"
     return ""
 
 
-def _place_of(host: LoadedHost, name: str, environment: Mapping[str, str], port: int | None) -> str:
+def _place_of(host: LoadedHost, name: str, names: SshNames, port: int | None) -> str:
     """Return the file of the user or of this machine that contains the host name, or "" if no file contains it.
 
-    A name that known_hosts did not contain when the host file was accepted is not searched for there.
+    The result is CONFIGURATION if ssh has settings of its own for the name without a line that names it, as with
+    `Match exec`. A name that known_hosts did not contain when the host file was accepted is not searched for there.
     """
-    if file := file_of_alias(name, environment):
+    if file := file_of_alias(name, names.environment):
         return file
-    known = known_hosts_file(name, environment, port)
-    if known and not was_new(host, name, environment, port):
+    if not was_new(host, name, names.environment, port) and (known := names.known_hosts_file(name, port)):
         return known
+    if names.has_settings(name):
+        return CONFIGURATION
     return "/etc/hosts" if any(map(listed_addresses, {name, canonical(name)})) else ""
 
 
-def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> str:
+def meaning_without_file(host: LoadedHost, names: SshNames) -> str:
     """Return a phrase for the machine that the host's name would select without the host file, or "" for no machine.
 
-    The name may be an alias of ssh, a network name or address, or a name in known_hosts or /etc/hosts. DNS is not
-    queried, because a query takes time. If --host is the path of a host file, the file's name without .yaml is used,
-    but does not count as a network name. A hashed name in known_hosts is found with the file's port.
+    The name may be an alias of ssh, a network name or address, or a name in known_hosts or /etc/hosts. Only ssh queries
+    DNS, if CanonicalizeHostname is set: a query takes time. If --host is the path of a host file, the file's name
+    without .yaml is used, but does not count as a network name. A hashed name in known_hosts is found with the file's
+    port.
     """
     name = host.name
     if host.source.shadows:
@@ -255,5 +260,5 @@ def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> st
         return ""
     if not is_path(host.argument or name) and ("." in name or ":" in name):
         return f"the network address {name}"
-    found = _place_of(host, name, environment, host.config.port)
+    found = _place_of(host, name, names, host.config.port)
     return f"{name} in {found}" if found else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -18,6 +18,7 @@ PATTERN = frozenset("*?!")
 BLANK = " \t\r\f"
 """The characters that ssh ignores at the end of a line."""
 MATCH_KEYWORDS = ("host", "originalhost")
+WITHOUT_VALUE = ("all", "canonical", "final", "!canonical", "!final")
 
 
 def list_aliases(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -73,11 +74,20 @@ def _patterns(path: Path, folder: Path, depth: int) -> Iterator[list[str]]:
     for keyword, *values in _lines(path):
         if keyword.lower() == "host":
             yield values
-        elif keyword.lower() == "match" and values[:-1] and values[0].lower() in MATCH_KEYWORDS:
-            yield values[1].split(",")
+        elif keyword.lower() == "match":
+            yield from _names_of_match(values)
         elif keyword.lower() == "include" and depth:
             for value in values:
                 yield from _included(value, folder, depth - 1)
+
+
+def _names_of_match(criteria: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the patterns of each `host` and `originalhost` of a Match line, see ssh_config(5)."""
+    words = iter(criteria)
+    for word in words:
+        value = "" if word.lower() in WITHOUT_VALUE else next(words, "")
+        if word.lower() in MATCH_KEYWORDS and value:
+            yield value.split(",")
 
 
 def _included(value: str, folder: Path, depth: int) -> Iterator[list[str]]:

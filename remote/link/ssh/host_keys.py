@@ -8,7 +8,7 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -118,17 +118,22 @@ def _is_writable_by_all(path: Path) -> bool:
 
 
 def is_known_host(path: Path, name: str, port: int | None = None) -> bool:
-    """Return True if a known_hosts file has an entry for the name, with any port.
-
-    A hashed entry is found only if it was stored without a port or with the given port. A certificate authority of
-    every machine (`*`) does not count.
-    """
+    """Return True if a known_hosts file has an entry for the name; see `is_known_machine`."""
     try:
         text = read_regular(path, MAX_KNOWN_HOSTS, follow=True).decode("utf-8", "replace")
     except OSError:
         return False
-    entries = [one for one in parse_known_hosts(text, str(path))[0] if not one.authority or one.names.strip("*?,")]
-    return bool(entries_of_machine(entries, name) or (port and entries_for(entries, f"[{name}]:{port}")))
+    return is_known_machine(parse_known_hosts(text, str(path))[0], name, port)
+
+
+def is_known_machine(entries: Iterable[Entry], name: str, port: int | None = None) -> bool:
+    """Return True if an entry applies to the name, with any port.
+
+    A hashed entry is found only if it was stored without a port or with the given port. A certificate authority of
+    every machine (`*`) does not count.
+    """
+    kept = [one for one in entries if not one.authority or one.names.strip("*?,")]
+    return bool(entries_of_machine(kept, name) or (port and entries_for(kept, f"[{name}]:{port}")))
 
 
 def verify_host_key(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.hosts import load_host
-from pipeline.hosts import new_names
+from pipeline.hosts import ssh_names
 from pipeline.hosts.trust import require_trust
 from remote.errors import HostFileUntrusted
 from remote.link.ssh import aliases
@@ -25,7 +25,7 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.write_text("Host cluster\n  HostName 10.0.0.2\nHost *\n  HashKnownHosts yes\n")
     monkeypatch.setattr(aliases, "SYSTEM_CONFIG", path)
     monkeypatch.setattr(aliases, "account_home", lambda: os.environ["HOME"])
-    monkeypatch.setattr(new_names, "SYSTEM_KNOWN_HOSTS", (str(tmp_path / "etc/ssh_known_hosts"),))
+    monkeypatch.setattr(ssh_names, "SYSTEM_KNOWN_HOSTS", (str(tmp_path / "etc/ssh_known_hosts"),))
     return path
 
 
