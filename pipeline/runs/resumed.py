@@ -13,7 +13,7 @@ from pipeline.hosts.pinned_keys import destination_of
 from pipeline.messages.hints import overrides_in
 from pipeline.records.find_run import find_note, named_run
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, read_note
+from pipeline.records.runs import RunNote, read_note, recorded_runs
 from pipeline.runs.selection import DATA_PATH, PROJECT, SECRETS, Selection, is_set
 from remote.errors import HostFileUntrusted
 from remote.link.prompter import Prompter, confirms
@@ -40,20 +40,41 @@ def require_choices_again(
 ) -> None:
     """Ask whether what the options select may be sent to a host that is not that of the record any more.
 
-    The user may have pasted a command that halfstep printed for the recorded machine. A host without a file of the
-    project is the user's own choice. Raises HostFileUntrusted.
+    The user may have pasted a command that halfstep printed for the recorded machine, or repeated it from the history
+    of the shell. `run` is the resumed run. If it is "", each host is compared with that of its last run with such
+    options, and only at a terminal: a script names its machine each time. A host without a file of the project is the
+    user's own choice. Raises HostFileUntrusted.
     """
-    sent = _sent([following for word, following in pairwise(overrides_in(selections[0].given)) if word == "--set"])
-    if not sent:
+    sent = _sent([option for one in selections for option in _options(one.given)])
+    if not sent or not (run or (prompter is not None and prompter.can_confirm())):
         return
-    note = find_note(records, run, trained=True)
-    moved = _moved(note, records, [one.host for one in selections if line_of(one.host)])
-    if moved is None:
+    hosts = [one.host for one in selections if line_of(one.host)]
+    if run:
+        note: RunNote | None = find_note(records, run, trained=True)
+        moved = _moved(note, records, hosts) if note else None
+    else:
+        note, moved = _moved_since_last(records, hosts)
+    if note is None or moved is None:
         return
     refused = _refused(moved, sent, note.start_command)
     subject = refused.message.removesuffix(NOTHING_SENT)
     if not confirms(prompter, subject, "May it be sent to this machine?"):
         raise refused
+
+
+def _moved_since_last(records: Records, hosts: Sequence[LoadedHost]) -> tuple[RunNote | None, LoadedHost | None]:
+    """Return the first host that is not that of its last run with options that select what is sent, and the run."""
+    runs = [one for one in recorded_runs(records).notes if one.own and _sent(_options(one.given))] if hosts else []
+    for host in hosts:
+        last = next((one for one in runs if one.host == host.name), None)
+        if last is not None and (moved := _moved(last, records, [host])):
+            return last, moved
+    return None, None
+
+
+def _options(given: Sequence[str]) -> list[str]:
+    """Return the values of `--set` among recorded arguments."""
+    return [following for word, following in pairwise(overrides_in(given)) if word == "--set"]
 
 
 def _sent(overrides: Sequence[str]) -> str:

@@ -51,18 +51,18 @@ def run(
         raise BadUsage("--force starts a new run and --resume continues an old run: use one of them", where="--resume")
     options = RunOptions(until, force, detach, not no_heal, resumed_run(selection, resume) if resume else "")
     prompter = prompter_for(screen, yes=yes)
-    if more:
-        with screen:
-            outcomes = run_several([selection, *more], screen, options, pending, prompter=prompter)
-        return show_several(outcomes, screen)
+    every = [selection, *more, *(other for other, _ in others)]
     with screen:
-        if resume:
-            every = [selection, *(other for other, _ in others)]
-            require_choices_again(resume, every, Records(selection.loaded.root), prompter)
-        if others:
-            outcome = run_on_all([(selection, pending), *others], screen, options, prompter=prompter)
+        require_choices_again(resume, every, Records(selection.loaded.root), prompter)
+        if more:
+            outcomes = run_several([selection, *more], screen, options, pending, prompter=prompter)
+        elif others:
+            outcomes = (run_on_all([(selection, pending), *others], screen, options, prompter=prompter),)
         else:
-            outcome = run_project(selection, screen, options, pending, prompter=prompter)
+            outcomes = (run_project(selection, screen, options, pending, prompter=prompter),)
+    if more:
+        return show_several(outcomes, screen)
+    outcome = outcomes[0]
     screen.closing(replace(outcome, given=selection.given))
     return outcome.exit_code
 

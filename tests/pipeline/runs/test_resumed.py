@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from pipeline.cli.main import run
 from pipeline.config.hosts import load_host
 from pipeline.hosts.recorded_trust import trust_in
 from pipeline.records.host_trust import HostTrust
-from pipeline.records.layout import Records
+from pipeline.records.layout import NOTE, Records
 from pipeline.records.runs import write_note
 from pipeline.runs.resumed import require_choices_again, require_same_machines
 from pipeline.runs.selection import load_selections
@@ -139,3 +140,71 @@ def test_SE_a_pasted_command_without_a_terminal_ends_before_the_run_begins(
     pasted = ["run", "--host", "rig", "--config", "plain", "--set", SENT[0], "--resume", RUN]
     assert run([*pasted, "--json"]) == ExitCode.HOST_KEY
     assert "for which you typed secrets" in "".join(capsys.readouterr())
+
+
+def require_repeated(prompter: Person | None, *overrides: str, hosts: tuple[str, ...] = ("rig",)) -> None:
+    """Check a command without --resume, such as the one that `stop` prints for a run without a checkpoint."""
+    selections = load_selections(hosts, "plain", overrides, Path.cwd())
+    require_choices_again("", selections, Records(Path.cwd()), prompter)
+
+
+@pytest.mark.parametrize("sent", SENT)
+def test_SE_a_repeated_command_asks_before_it_sends_to_another_machine(
+    sent: str, recorded: HostTrust, tmp_path: Path
+) -> None:
+    for name in ("other", "private"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.py").touch()
+    sent = sent.replace("~", str(tmp_path))
+    record(recorded, sent)
+    require_repeated(Person(yes=False), sent)
+    file = tmp_path / "configs/hosts/rig.yaml"
+    file.write_text(file.read_text().replace("titan", "evil"))
+    nobody = Person(yes=False)
+    with pytest.raises(HostFileUntrusted, match=r"rig \(evil\.example\) is not the machine.*typed") as caught:
+        require_repeated(nobody, sent)
+    assert len(nobody.questions) == 1 and "--resume" not in caught.value.hint
+    require_repeated(Person(yes=True), sent)
+    require_repeated(None, sent)  # a script may name another machine each time
+    unasked = Person(yes=False)
+    require_repeated(unasked, "host.gpus=[0]")
+    assert not unasked.questions
+
+
+def test_SE_each_host_of_a_repeated_command_is_compared_with_its_own_last_run(
+    recorded: HostTrust, tmp_path: Path
+) -> None:
+    record(recorded, SENT[0])
+    write(tmp_path, "host: new.example\n", "hosts/second")
+    require_repeated(Person(yes=False), SENT[0], hosts=("second", "rig"))
+    write(tmp_path, "host: evil.example\n", "hosts/rig")
+    with pytest.raises(HostFileUntrusted, match=r"rig \(evil"):
+        require_repeated(Person(yes=False), SENT[0], hosts=("second", "rig"))
+
+
+def test_a_first_choice_and_the_record_of_another_user_ask_nothing(recorded: HostTrust, tmp_path: Path) -> None:
+    write(tmp_path, "host: evil.example\n", "hosts/rig")
+    require_repeated(Person(yes=False), SENT[0])  # the run of the record was started without such options
+    record(recorded, SENT[0])
+    folder = Records(tmp_path).run(RUN, "rig")
+    body = json.loads((folder / NOTE).read_bytes())
+    (folder / NOTE).write_text(json.dumps({**body, "seal": "0" * 64}))
+    require_repeated(Person(yes=False), SENT[0])
+
+
+@pytest.mark.parametrize("verb", [["run"], ["verify"], ["run", "--set", "train.seed=1,2"]])
+def test_SE_a_typed_secret_is_not_sent_to_another_machine_by_any_verb_at_a_terminal(
+    verb: list[str],
+    recorded: HostTrust,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record(recorded, SENT[0])
+    write(tmp_path, "host: 127.0.0.1\nport: 9\n", "hosts/rig")
+    asked: list[str] = []
+    monkeypatch.setattr("pipeline.show.screen.Screen.can_confirm", lambda _: True)
+    monkeypatch.setattr("pipeline.show.screen.Screen.confirm", lambda _, question: bool(asked.append(question)))
+    write(tmp_path, "command: python train.py --seed {train.seed}\ntrain: {seed: 1}\n", "plain")
+    assert run([verb[0], "--host", "rig", "--config", "plain", "--set", SENT[0], *verb[1:]]) == ExitCode.HOST_KEY
+    assert "for which you typed secrets" in asked[-1] and "nothing was sent" in "".join(capsys.readouterr())
