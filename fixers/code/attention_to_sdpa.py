@@ -14,8 +14,8 @@ What it does
 
     Not changed: comparisons, lists of choices, branches that test the card, branches of a switch such as
     `args.use_flash_attn`, and the default of an argument that is set by every call or never read. A switch such as
-    `flash_attn=True` is not changed if it selects PyTorch's own attention: the project neither imports nor selects
-    FlashAttention.
+    `flash_attn=True` is not changed in a project that uses SDPA and neither imports nor selects FlashAttention: there,
+    the switch selects PyTorch's own attention.
 
     A training program that cannot run without FlashAttention is not changed, not even in its precision, and one warning
     gives the reason with file and line:

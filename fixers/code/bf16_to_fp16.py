@@ -27,8 +27,8 @@ What it does
     * Code in a branch that an option selects for bfloat16, if the same code has a branch for float16.
     * A switch whose float16 counterpart is overwritten by a line of the project, or is not declared by the settings
       class.
-    * A switch that selects float16 when it is off (`bfloat16 if args.bf16 else float16`), and the other branch of a
-      Trainer switch that selects float16 (`float16 if training_args.fp16 else bfloat16`).
+    * A switch that selects float16 when it is off (`bfloat16 if args.bf16 else float16`), and the bfloat16 branch of a
+      Trainer switch for float16 (`float16 if training_args.fp16 else bfloat16`).
     * The name of an option that is on by default, if no command or documentation file passes the option.
     * `autocast(enabled=config.bf16_run, dtype=torch.bfloat16)`, if settings of the project turn the switch off and
       nothing turns it on.

@@ -23,7 +23,7 @@ What it does
 
     * Float32 models that are never cast, or cast only to bfloat16, or only for an evaluation after the training.
     * Models that are loaded without a dtype in a file that only runs with transformers 4.
-    * Models of unsloth; models that are only saved or tested; models passed to a project's trainer with an optimizer.
+    * Models of unsloth; models that are only saved or tested; models passed with an optimizer to a project's trainer.
     * Models that the file casts to float32 between the creation of the optimizer and the training.
     * Models in files that get no other change, unless a setting of the program selects float16.
     * Models of DeepSpeed, which keeps float32 copies: the file imports DeepSpeed's `initialize`, the project's own code

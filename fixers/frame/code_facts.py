@@ -51,7 +51,8 @@ class CodeFacts:
     `half_models`: `path:name` of classes and functions that load or cast a model to half precision.
     `namesakes`: files with the same name as a file that creates half-precision models, casts to float32, or uses
     DeepSpeed's engine.
-    `consumers`: the precision values that the code accepts.
+    `consumers`: the code that reads precision values (readers and settings classes), which decides which values are
+    accepted.
     `traits`: how the code computes attention and scales its loss.
     `copies`: folders that contain the complete source of a library.
     `shared`: files that code in `pure_folders` imports.
@@ -64,8 +65,9 @@ class CodeFacts:
     commands of the project were not read.
     `flash_defaults`: arguments with FlashAttention as their default, if some call omits the argument.
     `uncalled` and `only_inference`: `path:name` of functions that nothing calls, or that only inference scripts call.
-    `unused_defaults`: functions (`path:name`) in which only defaults would change that every call overrides; dataclass
-    fields (`path:Class.field`) that every call passes; and options (`path:--name`) that every command passes.
+    `unused_defaults`: functions (`path:name`) in which fixers would change only defaults that every call overrides or
+    that the function does not read; dataclass fields (`path:Class.field`) that every call passes; and options
+    (`path:--name`) that every command passes.
     `untaken`: arguments (`path:function?argument`) and options (`path:?option`) that select a branch and are never
     passed.
     `trl_scripts`: scripts that parse arguments of TRL.

@@ -30,7 +30,7 @@ READMES = re.compile(r"readme[\w.-]*\.(?:md|rst|txt)$", re.IGNORECASE)
 BOUND = 999
 """The last number of the newest version below an upper bound: `<5` allows 4.999."""
 NEWEST_TRANSFORMERS = (("huggingface-hub", (1,), f"4.{BOUND}"), ("torch", (2,), f"4.47.{BOUND}"))
-"""The newest transformers version for an older package: transformers 5 requires huggingface-hub 1.0, 4.48 torch 2.0."""
+"""The newest transformers version for an older package: 5.0 needs huggingface-hub 1.0, and 4.48 needs torch 2.0."""
 INSTALLED = re.compile(rb"(?<![\w.-])([A-Za-z][\w.-]*)(?:\[[\w, -]*\])?==(\d+(?:\.\d+)+)")
 POETRY_EXACT = re.compile(r"\d[\d.]*$")
 

@@ -2,8 +2,8 @@
 
 What it does
     Reads the imports of soundfile, librosa, torchaudio, torchcodec and `datasets.Audio` in the files that the command
-    reaches, also through shell scripts. Reports the packages that the host's interpreter lacks, with the file and line
-    of an import, a torchcodec or torchaudio release that does not match torch, and missing FFmpeg libraries.
+    reaches, also through shell scripts. Reports the packages that the host's interpreter lacks (with the file and line
+    of an import), a torchcodec or torchaudio release that does not match torch, and missing FFmpeg libraries.
 
     Missing packages are installed into a venv that halfstep created. For any other interpreter, the finding shows the
     command. Packages that the environment fixer will install are not reported.

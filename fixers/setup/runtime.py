@@ -13,8 +13,8 @@ What it does
       uses a GradScaler, an Accelerator or a Trainer.
 
 Why
-    Source code in site-packages, from a hub or configured over a network cannot be rewritten. The proof names such code
-    in its findings.
+    Source code in site-packages or from a hub, and settings that come over a network, cannot be rewritten. The proof
+    names such code in its findings.
 
 Before
     fixers: {}

@@ -95,8 +95,8 @@ def as_json(printed: str) -> click.Option:
 def yes() -> click.Option:
     """`--yes`."""
     message = (
-        "allow more than 16 runs in one command; never ask for a confirmation: if a host key, host file, data folder "
-        "or secret still needs one, the command ends; passwords are still prompted for"
+        "allow more than 16 runs in one command; ask for no confirmation: the command ends if a host key, host file, "
+        "data folder or secret still has to be confirmed; passwords are still prompted for"
     )
     return flag("-y", "--yes", help=message)
 

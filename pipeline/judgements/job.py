@@ -21,8 +21,8 @@ def judge_run(run: RunSurvey | None, name: str, resume_command: str = "") -> Rep
     """Return a report with one error if the run has not succeeded, or if its newest trainer checkpoint is broken.
 
     Otherwise, return an empty report. A run that is still running has not succeeded. The hint of a run that can be
-    continued is `resume_command`. Without it, the hint names the run only if the run has a verified checkpoint: without
-    `--resume`, changed inputs would start a new run.
+    continued is `resume_command`. If it is empty, the hint is `pipeline run`. For a run with a verified checkpoint, the
+    hint also names the run by `--resume`, because changed inputs would otherwise start a new run.
     """
     kept = newest_kept(run) if run is not None else None
     again = resume_command or ("pipeline run" if kept is None else shell_command("pipeline run --resume {}", name))
@@ -88,7 +88,10 @@ def newest_checkpoint(run: RunSurvey) -> Checkpoint | None:
 
 
 def start_without_checkpoint(start: str, *, own_command: bool) -> str:
-    """Return 'starts at step 0' as given. A command of the user's own may load a file that is unknown to halfstep."""
+    """Return `start` (a text such as 'starts at step 0'), with an exception added for a command of the user's own.
+
+    Such a command may load a file that is unknown to halfstep.
+    """
     return f"{start}, unless the command itself resumes from a file in the run's folder" if own_command else start
 
 

@@ -19,7 +19,7 @@ Run `pipeline --install-completion` once. Your shell then completes commands, ho
 
 RUN is the name of a run, the beginning of its name, or a config, which selects its newest run. Without RUN, a command
 uses the run that was started or resumed last. `evaluate` and `merge` create runs of their own. To select such a run,
-type its name, which `pipeline list` shows: a config, or a command without RUN, selects only training runs.
+type its name (see `pipeline list`). A config selects only training runs, and so does a command without RUN.
 """
 
 

@@ -60,9 +60,9 @@ class StageResult:
     """The result of running a stage: findings, a phrase for the stage's line, and notes for the report.
 
     `reason`: the phrase for the stage's line; if empty, the line shows `Stage.summary`. `unfinished`: the work
-    continues in a detached job, so no checkpoint is written yet. `follow_up`: lines that are shown after the
-    stage's line, each with a command after a line feed if it has one. `caveat`: a property that the completed stage
-    could not verify; shown again whenever the stage is skipped.
+    continues in a detached job, so no checkpoint is written yet. `follow_up`: texts that are shown below the stage's
+    line. A text may end with a line feed and a command. `caveat`: a property that the completed stage could not verify;
+    shown again whenever the stage is skipped.
     """
 
     report: Report = field(default_factory=Report)

@@ -102,9 +102,9 @@ def _makes_half(source: PythonSource, statement: ast.stmt) -> bool:
 
 
 def is_without_fp16(source: PythonSource, test: ast.expr, *selected: ast.AST) -> bool:
-    """Return True if the `else` of the test is the case without fp16.
+    """Return True if the test is `training_args.fp16` and `selected`, the code that runs if it is true, names float16.
 
-    The test is `training_args.fp16`, and `selected`, the code for the other case, names float16.
+    Then the `else` is the code for training without fp16.
     """
     inner = (each for node in selected for each in ast.walk(node) if isinstance(each, ast.expr))
     return is_flag_of_trainer(source, test, "fp16") and any(source.names.meaning(each) in HALVES for each in inner)

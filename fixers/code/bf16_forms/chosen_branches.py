@@ -44,7 +44,7 @@ def _branches_around(source: PythonSource, node: ast.AST) -> Iterator[ast.If]:
 
 
 def _alternatives(source: PythonSource, test: ast.expr) -> Iterator[set[str]]:
-    """Yield the parts of each `or` that is true whenever the test is true.
+    """For each `or` that must be true for the test to be true, yield its operands.
 
     The `or` is in the test itself, or is assigned to a name in the test.
     """

@@ -15,11 +15,11 @@ def fuse_lora(model: Any) -> Any:
 
     PEFT computes base + scaling * B(A(dropout(x))). Scaling and adding are two more passes over tensors of the size of
     the layer's output, which is much larger than the output of A. Here, `addmm_` adds the base layer's product to the
-    adapter's output. The base layer comes last: the recomputation of a checkpointed layer ends where nothing more is
-    needed for the backward pass, which is before the product of the layer's last matrix, a quarter of its work. PEFT
-    also copies x to float32, the dtype of the adapter, and autocast casts the copy back. Here, x is not copied. PEFT's
-    own forward still handles all other cases: disabled, merged or several adapters, variants such as DoRA, and mixed
-    dtypes without autocast.
+    adapter's output. The base layer comes last, because the recomputation of a checkpointed layer can then stop before
+    the last matrix product of that layer, whose result the backward pass does not need. This product is a quarter of
+    the layer's work. PEFT also copies x to float32, the dtype of the adapter, and autocast casts the copy back. Here, x
+    is not copied. PEFT's own forward still handles all other cases: disabled, merged or several adapters, variants such
+    as DoRA, and mixed dtypes without autocast.
     """
     for module in model.modules():
         if type(module) is Linear and type(module.base_layer) is torch.nn.Linear:
