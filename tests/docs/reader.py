@@ -32,10 +32,11 @@ VARYING = (
     (re.compile(r"\d[\d,]*(?:\.\d+)+(?:\+\w+)?"), "0"),
     (re.compile(r"\b\d[\d,:]*(?=\s?(?:s|ms|min|h|files|[kMG]i?B)\b)"), "0"),
     (re.compile(r"[▁▂▃▄▅▆▇█]+"), "▁"),
+    (re.compile(r"\bstep\s+\d+(?=\s+of\b)"), "step 0"),
     (re.compile(r"\s+"), ""),
 )
-"""What differs between machines: how long a stage took, run ids, fingerprints, versions, times, sizes and curves; and
-where lines are broken."""
+"""What differs between machines: how long a stage took, run ids, fingerprints, versions, times, sizes and curves; the
+step at which a job is seen, because a live view is redrawn only a few times per second; and where lines are broken."""
 
 
 @dataclass

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.page import ROOT, Command, File, all_pages, commands_outside_console, read_page, steps
-from tests.docs.reader import INTERRUPT, Reader, difference
+from tests.docs.reader import INTERRUPT, Reader, difference, pattern, same
 from tests.docs.reader_environment import OWN_SCRIPT, SCRIPT, WITH_SLURM, environment_of, own_script
 from tests.lab.slurm import slurm_cluster
 from tests.lab.sshd import Sshd
@@ -58,6 +58,11 @@ def read_and_type(name: str, reader: Reader) -> None:
             may_fail = INTERRUPT in step.output or (isinstance(after, Command) and after.text == "echo $?")
             assert reader.status == 0 or may_fail, f"$ {step.text}\nexit {reader.status}\n{printed}"
             assert not difference(step, printed), difference(step, printed)
+
+
+def test_the_step_in_a_live_view_stands_for_any_step() -> None:
+    assert pattern(["... step 8 of 36 ..."]).fullmatch(same("train  step 11 of 36, mean loss 1.2"))
+    assert not pattern(["... step 8 of 36 ..."]).fullmatch(same("train  step 11 of 40, mean loss 1.2"))
 
 
 @pytest.mark.parametrize(
