@@ -160,7 +160,8 @@ def render_config(answers: Answers) -> str:
         "precision: auto           # auto, bf16, fp16-mixed, fp16-pure, fp32",
     ]
     if answers.environ:
-        lines.append(f"env: {{{', '.join(f'{name}: {_scalar(value)}' for name, value in answers.environ.items())}}}")
+        variables = ", ".join(f"{_scalar(name)}: {_scalar(value)}" for name, value in answers.environ.items())
+        lines.append(f"env: {{{variables}}}")
     if not answers.script:
         lines.append("model: {id: tiny/phi4-multimodal}")
     if answers.data:

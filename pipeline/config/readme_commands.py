@@ -18,6 +18,7 @@ MAX_COMMAND = 4000
 """Longer commands (in characters) are not split into words: the time grows with the square of the length."""
 LONGEST_PAGE = 200_000
 CARDS = "CUDA_VISIBLE_DEVICES"
+RESERVED = "HALFSTEP_"
 VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 VARIABLES = re.compile(r"(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|[^\s\"']*)\s+)*", re.ASCII)
 FILL_IN = re.compile(r"[<>$|&;{}\[\]*`]|\.\.\.|path/to|your|#|[^ -~\xa0-\ufffc]", re.IGNORECASE)
@@ -51,7 +52,7 @@ class Start:
     """The command of a config. `places` are the README commands for the same script that have other arguments.
 
     `variables` are the environment variables of the command. `omitted` are the names of variables of the README that
-    no config should contain with this value: cards, secrets and placeholders.
+    no config should contain with this value: cards, secrets, placeholders and variables of halfstep.
     """
 
     argv: tuple[str, ...]
@@ -91,8 +92,12 @@ def _start(argv: tuple[str, ...], found: Iterable[ReadmeCommand], places: tuple[
 
 
 def _is_portable(name: str, value: str) -> bool:
-    """Return True if a config may set the variable to this value: no secret, placeholder or choice of cards."""
-    return name != CARDS and not secret_reason(name, value) and _needs_no_editing([value])
+    """Return True if a config may set the variable to this value: no secret, placeholder or choice of cards.
+
+    halfstep itself sets the variables that begin with HALFSTEP_.
+    """
+    reserved = name == CARDS or name.upper().startswith(RESERVED)
+    return not reserved and not secret_reason(name, value) and _needs_no_editing([value])
 
 
 def _needs_no_editing(words: Iterable[str]) -> bool:

@@ -61,6 +61,8 @@ def test_a_command_that_needs_editing_is_only_named(lines: list[str], argv: tupl
     [
         ("A=1 B='c d'", {"A": "1", "B": "c d"}, []),
         ("CUDA_VISIBLE_DEVICES=0,1 A=1", {"A": "1"}, ["CUDA_VISIBLE_DEVICES"]),
+        ("HALFSTEP_KEY_FILE= A=1", {"A": "1"}, ["HALFSTEP_KEY_FILE"]),
+        ("halfstep_run_dir=/tmp HALFSTEPS=2", {"HALFSTEPS": "2"}, ["halfstep_run_dir"]),
         ("WANDB_API_KEY=0123abcd", {}, ["WANDB_API_KEY"]),
         ("WANDB_API_KEY=<key> A=", {"A": ""}, ["WANDB_API_KEY"]),
         ("DATA=/path/to/data", {}, ["DATA"]),

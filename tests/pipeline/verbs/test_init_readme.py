@@ -46,6 +46,13 @@ def test_launcher_arguments_and_variables_of_the_readme_are_in_the_config(
     assert config.env == {"TOKENIZERS_PARALLELISM": "true", "OMP_NUM_THREADS": "8"}
 
 
+@pytest.mark.parametrize("name", ["on", "NO", "Null", "y"])
+def test_a_variable_of_the_readme_that_is_a_word_of_yaml_is_a_name(tmp_path: Path, typed: Typed, name: str) -> None:
+    (tmp_path / "README.md").write_text(f"```bash\n{name}=1 python train.py\n```\n")
+    assert typed("init", *NAMES)[0] == 0
+    assert load_config("mine", tmp_path).config.env == {name: "1"}
+
+
 def test_the_lines_of_several_commands_and_the_omitted_variables_are_named(tmp_path: Path, typed: Typed) -> None:
     lines = "CUDA_VISIBLE_DEVICES=0 python train.py --config {}.json\n"
     (tmp_path / "README.md").write_text("# Project\n" + lines.format("v1") + "text\n" + lines.format("v2"))
