@@ -219,7 +219,7 @@ def _has_no_value(arguments: ast.List | ast.Tuple, node: ast.expr) -> bool:
 
 
 def _is_selected(source: PythonSource, node: ast.expr) -> bool:
-    """Return True if a condition that names FlashAttention, or a table of spellings, selects the value."""
+    """Return True if a condition or dict key for FlashAttention selects the value, or if a `try` falls back from it."""
     child: ast.AST = node
     for above in source.names.ancestors(node):
         if isinstance(above, ast.If) and child in above.body and _is_of_flash(source, above):
@@ -243,7 +243,7 @@ def _is_of_flash(source: PythonSource, branch: ast.If) -> bool:
 
 
 def _follows_choice(source: PythonSource, value: ast.Constant) -> bool:
-    """Return True if another choice of FlashAttention selects the value, by a branch or a conditional expression."""
+    """Return True if the value is in a branch or conditional expression that tests whether FlashAttention is chosen."""
     child: ast.AST = value
     for above in source.names.ancestors(value):
         body = above.body if isinstance(above, ast.If) else [above.body] if isinstance(above, ast.IfExp) else []

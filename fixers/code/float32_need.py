@@ -52,7 +52,8 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
 
     With transformers 5, this includes most models that are loaded without a dtype. Return False if every command starts
     the training with DeepSpeed (its fp16 engine keeps float32 copies), or if the file casts the model only to bfloat16
-    (there is no loss scaler). If the config's command starts a script, neither exception applies.
+    (there is no loss scaler). If the `command:` of the halfstep config names a file of the project, neither of these
+    two exceptions applies.
     """
     if source.path in target.code_facts.deepspeed_only and not target.started:
         return False

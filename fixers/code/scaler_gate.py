@@ -3,7 +3,7 @@
 What it does
     If a file creates a `GradScaler` without `enabled=` and its autocast takes the dtype from a variable, the scaler
     gets `enabled=<that variable> == torch.float16`. Not changed: scalers that have `enabled=`, whose autocast has a
-    fixed dtype, or whose autocast has a variable that is float16 in every assignment that applies to a card.
+    fixed dtype, or whose autocast has a variable that gets no value except float16 (values for a CPU do not count).
 
     A plain loop (one optimizer, `loss.backward()`, clipping, `optimizer.step()`) under float16 autocast without a
     scaler gets one. If a learning rate schedule advances after each optimizer step, its step is put under a condition,

@@ -122,8 +122,8 @@ class Traits:
     def broken_without_flash(self, path: str, switch: str = "") -> FlashOnly | None:
         """Return a place that fails if `switch` in the file `path` no longer selects FlashAttention, or None.
 
-        A place with a switch fails only if this switch changes. A place without a switch fails if any file selects
-        another implementation; if its own file selects the implementation, only this file counts.
+        A place with a switch fails only if this switch changes. A place without a switch fails if another
+        implementation is selected: in its own file if `chosen_here`, otherwise in any file.
         """
         called = switch.lower().lstrip("+-").replace("-", "_").rpartition(".")[2]
         if "ring" in called.split("_"):
@@ -132,7 +132,7 @@ class Traits:
         return next(broken, None)
 
     def is_settled(self, switch: str) -> bool:
-        """Return True if this switch of FlashAttention selects another attention already."""
+        """Return True if, after the other planned edits, this FlashAttention switch selects another attention."""
         return switch.lower().lstrip("+-").replace("-", "_").rpartition(".")[2] in self.settled_switches
 
     @property

@@ -19,7 +19,7 @@ LARGEST_SOURCE_BYTES = 16 * 2**20
 """A larger file counts as data and is not read: a cloned project may contain a sparse file of any size."""
 TOO_LARGE = "too large to be a source file"
 REPLACED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
-"""The errors after which a path that was listed is no longer the same file."""
+"""The errors which show that a listed path is no longer the same file."""
 
 
 class DiskTree:

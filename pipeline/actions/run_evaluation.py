@@ -104,7 +104,7 @@ def require_adapter(note: RunNote, run: RunSurvey) -> None:
             f"{note.name} has no PEFT adapter ({why})",
             kind="no-adapter",
             where=note.host,
-            # To run it again would do nothing, and `pull` names the weights that it saved instead.
+            # Another `pipeline run` would do nothing; `pull` names the weights that the training saved instead.
             hint=shell_command("pipeline pull {} --weights", note.name) if succeeded else note.resume_command,
             exit_code=ExitCode.PULL,
         )

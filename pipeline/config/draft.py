@@ -19,7 +19,7 @@ TESTS = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|[^/]*_test\.py$|conftest\.py$
 REQUIREMENTS = ("requirements.txt", "pyproject.toml")
 READMES = ("README.md", "readme.md", "README.rst", "README")
 MOST_SHELL_BYTES = 4 * 2**20
-"""The shell scripts after this number of bytes are not read."""
+"""Shell scripts are read only as long as they have at most this number of bytes in all."""
 PLAIN = re.compile(r"(?:[A-Za-z_/]|~/)[\w./~-]*", re.ASCII)
 
 

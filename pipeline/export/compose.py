@@ -1,4 +1,4 @@
-"""Write a config as a task: the engine's file, the project as an archive, and halfstep as a wheel."""
+"""Write a config as a task: the file for SkyPilot or dstack, the project as an archive, and halfstep as a wheel."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from remote.errors import HalfstepError, RemoteFault
 from remote.host import Entry, Host
 
 ENDINGS = ("", ".tar", ".model", ".pkl", ".params", ".state", ".weights")
-"""Endings of files that are read: without one, as `g_00000010`, and those that other programs use too."""
+"""Endings of the files that are read: no ending, as in `g_00000010`, and endings that other programs use too."""
 SKIPPED_FOLDERS = ("jobs", "__pycache__", "site-packages", "node_modules")
 SMALLEST = 64
 MOST_READ = 32

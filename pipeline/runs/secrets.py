@@ -32,7 +32,10 @@ def secret_values(host: HostConfig, run: RunConfig) -> dict[str, str]:
 
 
 def hmac_input(value: str) -> bytes:
-    """Return the data that is signed for a secret. No record begins like it, so neither HMAC can replace the other."""
+    """Return the data that is signed for a secret.
+
+    No record begins with the same bytes, so the HMAC of a record is never that of a secret.
+    """
     return b"secret\0" + os.fsencode(value)
 
 
@@ -50,7 +53,7 @@ def secret_marks(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
 def hide_project_secrets(cwd: Path, more: Iterable[str] = ()) -> int:
     """Mask the values of secrets listed in the project's host files and configs, or in `more`, if they are set.
 
-    Return the number of files that were not read because of `beyond_limit`.
+    Return the number of files that were not read because of the limits on their number and size.
     """
     names = set(more)
     paths = (*list_hosts(cwd).values(), *list_configs(cwd).values())
@@ -78,7 +81,7 @@ def judge_secrets(host: HostConfig, run: RunConfig, severity: Severity = Severit
     if not missing:
         return ()
     empty = [secret for secret in missing if secret in os.environ]
-    state = ("not set or empty" if empty != missing else "empty") if empty else "not set"
+    state = ("empty or not set" if empty != missing else "empty") if empty else "not set"
     verb = "is" if len(missing) == 1 else "are"
     message = f"`secrets:` lists {', '.join(missing)}, which {verb} {state} in the local environment"
     code = ExitCode.USAGE if severity is Severity.ERROR else ExitCode.OK

@@ -162,7 +162,7 @@ def judge_status(stage: Stage, view: View, checkpoints: StageCheckpoints) -> Sta
 def _difference(before: Inputs, now: Inputs) -> str:
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if not changed:
-        return "the inputs in its stage checkpoint do not match the fingerprint"
+        return "its stage checkpoint is inconsistent: the recorded digest is not that of the recorded inputs"
     name = changed[0]
     label = INPUT_LABELS.get(name, name)
     old, new = before.get(name, "none"), now.get(name, "none")

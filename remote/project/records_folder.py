@@ -39,9 +39,9 @@ def create_folder(folder: Path) -> None:
     """Create a folder, and the missing folders above it. `.halfstep` is closed to other users. Raises OSError.
 
     The records contain copies of files that other users may not read. Older versions and archives create `.halfstep`
-    and the folders below it with the mode that the umask gives: existing ones in the path are changed if they belong to
-    the user. A user who has such a folder open could go on using it if only `.halfstep` above it were closed. Raises
-    BadUsage if `.halfstep` or a folder below it is a link.
+    and the folders below it with the mode that the umask gives. So those folders of the path that exist already are
+    closed too, if they belong to the user. It is not enough to close `.halfstep`: another user who has opened a folder
+    below it could go on using that folder. Raises BadUsage if `.halfstep` or a folder below it is a link.
     """
     if _records_folder(folder) is None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -62,9 +62,9 @@ def opened_folder(folder: Path, root: Path | None = None) -> Iterator[int]:
 def open_folder(folder: Path, root: Path | None = None) -> int:
     """Create a folder as `create_folder` does, and return its descriptor.
 
-    No link below `root` is followed, also if another user puts it there meanwhile. By default, `root` is the folder
-    that contains `.halfstep`; for other paths, links are followed. Raises BadUsage for a link and for a folder
-    of another user, and OSError.
+    No link below `root` is followed, even if another user creates one at that moment. By default, `root` is the folder
+    that contains `.halfstep`. For a path outside of `.halfstep`, it is the path itself, whose links are then followed.
+    Raises BadUsage for a link and for a folder of another user, and OSError.
     """
     records = _records_folder(folder)
     if root is None:

@@ -24,8 +24,8 @@ NAMES_HALF = re.compile(r"fp16|float16(?<!bfloat16)|\bhalf\b", re.IGNORECASE)
 def is_selected_choice(source: PythonSource, choice: ast.IfExp, child: ast.AST) -> bool:
     """Return True for the body of `bfloat16 if args.bf16 else float16`.
 
-    The `else` part, or the statement before, must select float16. If the test compares an existing dtype, as in
-    `bfloat16 if x.dtype == bfloat16 else y`, it need not.
+    The `else` part, or an assignment to the same name just before, must select float16, unless the test compares an
+    existing dtype, as in `bfloat16 if x.dtype == bfloat16 else y`.
     """
     if child is choice.body and _is_flag(source, choice.test) and source.names.meaning(choice.orelse) in HALVES:
         return True
@@ -102,7 +102,7 @@ def _makes_half(source: PythonSource, statement: ast.stmt) -> bool:
 
 
 def is_without_fp16(source: PythonSource, test: ast.expr, *selected: ast.AST) -> bool:
-    """Return True if the test is `training_args.fp16` and `selected`, the code that runs if it is true, names float16.
+    """Return True if the test is `training_args.fp16`, and the code that runs if it is true (`selected`) names float16.
 
     Then the `else` is the code for training without fp16.
     """
@@ -150,8 +150,8 @@ def _compares_with_device(test: ast.expr, operators: tuple[type[ast.cmpop], ...]
 def _names_bfloat16(source: PythonSource, test: ast.expr) -> bool:
     """Return True if the test selects bfloat16, and does not read a config key or a flag that is on by default.
 
-    A config key counts if this file reads it and reads no float16 key beside it. The fixers keep such a key, and change
-    the code in its branch.
+    A config key is excluded only if this file reads it and reads no float16 key beside it: the fixers keep such a key,
+    and change the code in its branch.
     """
     text = source.segment(test)
     if isinstance(test, ast.UnaryOp) or not NAMES_BFLOAT16.search(text) or any(key in text for key in _keys(source)):

@@ -36,7 +36,9 @@ def flip_block(draft: Draft, block: ast.Dict, rename: Callable[[str], None], oth
     if _both_follow_an_option(draft.source, enabled, on):
         return
     if on is None:
-        draft.warn(block, "DeepSpeed's bf16 block is enabled; enable the fp16 block instead, which other code defines")
+        draft.warn(
+            block, "DeepSpeed's bf16 block is enabled; disable it, and enable the fp16 block where it is defined"
+        )
         return
     if constant_of(on) in OFF:
         set_value(draft, on, draft.source.segment(enabled))
@@ -62,7 +64,7 @@ def _both_follow_an_option(source: PythonSource, enabled: ast.expr, on: ast.expr
 
 
 def _is_turned_on(source: PythonSource, name: str) -> bool:
-    """Return True if a branch sets the name to True, or if the name is assigned a comparison with a word."""
+    """Return True if a branch sets the name to True, or if the name is assigned a test such as `dtype == "bf16"`."""
     for each in source.names.of_type(ast.Assign):
         if any(written(source, target) == name for target in each.targets):
             in_branch = isinstance(source.names.parent(each), ast.If) and constant_of(each.value) is True

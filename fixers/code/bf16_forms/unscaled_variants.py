@@ -9,7 +9,7 @@ from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import written
 from fixers.sources.python import PythonSource
 
-UNSCALED = "weights of a settings variant that turns mixed precision off, so nothing would scale its loss"
+UNSCALED = "weights whose settings have a variant without mixed precision, where nothing would scale a float16 loss"
 SWITCH = re.compile(r"(?:use_|enable_)?(?:mixed_precision|amp|autocast)")
 OF_WEIGHTS = re.compile(r"(?!.*(?:mixed|amp|autocast|compute|precision))\w*dtype")
 

@@ -43,7 +43,7 @@ def read_plain_config(environment: Mapping[str, str]) -> tuple[paramiko.SSHConfi
 
 
 def _with_separators(line: str) -> str:
-    """Separate the words of an option with several values, because paramiko removes some of the quotes."""
+    """Put SEPARATOR between the words of an option that has several values: paramiko removes some of the quotes."""
     setting = SETTING.match(line)
     if not setting or setting[1].lower() not in (*PATH_LISTS, COMMAND):
         return line

@@ -1,4 +1,4 @@
-"""Run the project's huggingface_hub so that variables of a config can neither select files for it nor secrets.
+"""Run the project's huggingface_hub so that variables of a config can select neither files nor secrets for it.
 
 `plan` queries the hub before anybody has confirmed anything, with `--host local` on the laptop. The client reads and
 writes files of the user in many places: tokens and records in HF_HOME, logins in ~/.netrc, caches. So it runs with an
@@ -27,7 +27,7 @@ REDIRECTS = {
     *("HF_ENDPOINT", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"),
     *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"),
 }
-"""The variables that decide, in upper or lower case, which server gets a request to the hub, or can read it."""
+"""The variables, in upper or lower case, that decide which server gets or can read a request to the hub."""
 FOLDERS = (
     *("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "XDG_CACHE_HOME"),
     *("HF_XET_CACHE", "HF_ASSETS_CACHE", "HUGGINGFACE_ASSETS_CACHE"),
@@ -85,9 +85,10 @@ def _tokens_of(environment: Mapping[str, str]) -> Dict[str, str]:
 def hub_token(environment: Mapping[str, str]) -> Tuple[str, str]:
     """Return the token for the hub, and the variable or file that contains it. Both are "" if there is none.
 
-    A config could otherwise send any variable of the host, or any file named `token`, as a token. A value with `$NAME`
-    is left out, unless NAME is a variable for tokens of the hub. If the config moves the folder of the hub client, its
-    token file is used if it has a token in the form of the hub, and otherwise the file in the host's own folder.
+    Without the following rules, a config could send any variable of the host, or any file named `token`, as a token. A
+    value with `$NAME` is left out, unless NAME is a variable for tokens of the hub. If the config moves the folder of
+    the hub client, the token file there is read first, and used only if it has a token in the form of the hub
+    (`hf_...`). If it has none, the token file in the host's own folder is read.
     """
     given = job_environment({name: value for name, value in _tokens_of(environment).items() if _names_tokens(value)})
     for name in TOKENS:

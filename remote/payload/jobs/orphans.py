@@ -12,7 +12,10 @@ from remote.protocol.layout import JobLayout, RunLayout
 
 
 def orphans_of(run: RunLayout, job: JobLayout) -> List[Process]:
-    """Return every descendant of the job's exit recorder, and every process with the job's marks in its environment."""
+    """Return every descendant of the job's exit recorder, and every process with the job's marks in its environment.
+
+    The exit recorder is the parent of the job's first process.
+    """
     started = read_record(job.supervisor, Started)
     processes = {process.pid: process for process in marked_processes(*_marks(run, job))}
     if started is not None and is_alive(started.child_pid, started.child_start_ticks, started.boot_id):

@@ -89,8 +89,8 @@ def _finish(
     folders = Folders(project.tree)
     current = _CurrentPaths(project, commit, stats, boot)
     _remove(project, commit, current, folders)
-    # A new commit was planned for the current files. After an interrupted commit, files may have been edited, and
-    # edited files are kept.
+    # If a commit was interrupted (`just_staged` is None), files may have been edited since then: edited files are kept.
+    # A new commit was planned for the current files.
     edited = set() if just_staged is not None else {path for path in commit.puts if current.is_edited(path)}
     placed = dict(_place(project, commit, edited, folders, just_staged or {}))
     for path, row in commit.after.items():

@@ -213,7 +213,7 @@ NO_DTYPE = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfl
             "d = {'bf16': {'enabled': True}, 'fp16': f}",
             1,
             "warning",
-            "DeepSpeed's bf16 block is enabled; enable the fp16 block instead, which other code defines",
+            "DeepSpeed's bf16 block is enabled; disable it, and enable the fp16 block where it is defined",
         ),
         ("class A:\n    bf16: bool = True", 2, "warning", "A.bf16 is True by default, and there is no fp16 field"),
         ("\nb.allow_tf32 = True", 2, "info", "this card has no TF32; the switch has no effect"),

@@ -32,7 +32,7 @@ def test_several_missing_secrets_share_one_message(monkeypatch: pytest.MonkeyPat
     run = RunConfig(command=("python", "train.py"), secrets=(NAME, "OTHER_TOKEN"))
     [warning] = judge_secrets(HOST, run)
     assert warning.message == (
-        f"`secrets:` lists {NAME}, OTHER_TOKEN, which are not set or empty in the local environment"
+        f"`secrets:` lists {NAME}, OTHER_TOKEN, which are empty or not set in the local environment"
     )
 
 
