@@ -21,6 +21,7 @@ from remote.pull.log import read_log
 from tests.lab.sshd import Sshd
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench, ours
+from tests.remote.jobs.own_files import own_files
 
 CANARIES = {
     "HF_TOKEN": "hf_CanaryOfTheHub0123456789",
@@ -71,15 +72,11 @@ def sampling() -> Iterator[Sampled]:
 
 def hits(folder: Path) -> list[str]:
     """Return the files under the folder with a canary in their content or their name."""
-    found = []
-    for path in folder.rglob("*"):
-        try:
-            data = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
-        except FileNotFoundError:  # /dev/shm is everybody's
-            continue
-        if any(value.encode() in data or value in path.name for value in CANARIES.values()):
-            found.append(str(path))
-    return found
+    return [
+        str(path)
+        for path, content in own_files(folder)
+        if any(value.encode() in content or value in str(path.relative_to(folder)) for value in CANARIES.values())
+    ]
 
 
 def all_output(host: Host, run: str) -> str:

@@ -28,6 +28,7 @@ from tests.lab.processes import alive
 from tests.lab.sshd import Sshd
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench
+from tests.remote.jobs.own_files import own_files
 
 
 def test_a_job_runs_to_its_end_and_its_result_says_so(bench: Bench):
@@ -225,9 +226,8 @@ def test_FI_58_secrets_reach_the_trainer_and_nothing_else(bench: Bench):
     for name in ("cmdline", "environ"):
         assert canary.encode() not in Path(f"/proc/{started.pid}/{name}").read_bytes()
     for place in (bench.workdir, Path("/dev/shm"), Path(os.environ.get("XDG_RUNTIME_DIR", "/dev/shm"))):
-        for path in place.rglob("*"):
-            if path.is_file() and path.stat().st_uid == os.getuid():
-                assert canary.encode() not in path.read_bytes(), path
+        for path, content in own_files(place):
+            assert canary.encode() not in content, path
 
 
 def test_the_progress_of_an_earlier_job_is_not_that_of_the_next(bench: Bench):
