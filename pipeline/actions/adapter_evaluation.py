@@ -17,14 +17,13 @@ from pipeline.actions.adapter_job import AdapterJob, Progress, run_adapter_job
 from pipeline.actions.session import exclusive_lock, host_session, refresh_view
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import StageOutcome, StageState
-from pipeline.records.layout import Records
 from pipeline.report.compose import environment_of
 from pipeline.report.model import RunReport, Verdict
 from pipeline.report.saved import save_report
 from pipeline.runs.backend import backend_of
 from pipeline.runs.consent import own_project
 from pipeline.runs.evaluation import Adapter, evaluation_work
-from pipeline.runs.resumed import require_choices_again
+from pipeline.runs.resumed import require_typed_again
 from pipeline.runs.secrets import require_secrets, secret_values, secrets_of
 from pipeline.runs.selection import Selection
 from pipeline.runs.start import note_of, start_request
@@ -58,7 +57,7 @@ def evaluate_folder(
 
     Raises BadUsage if a file is missing.
     """
-    require_choices_again("", [selection], Records(selection.loaded.root), prompter)
+    require_typed_again(selection, prompter, "--adapter")
     adapter = expanded(adapter).absolute()
     for name in (CONFIG, WEIGHTS):
         if not (adapter / name).is_file():

@@ -16,6 +16,7 @@ from pipeline.records.files import Lock, locked
 from pipeline.records.kept_cures import read_cures
 from pipeline.records.layout import Records
 from pipeline.runs.consent import require_data_consent, require_project_consent, require_secret_consent
+from pipeline.runs.resumed import require_typed_again
 from pipeline.runs.selection import Selection
 from pipeline.runs.view import View, data_folder, data_name
 from pipeline.stages.stage import Context, RunOptions
@@ -42,8 +43,10 @@ def exclusive_lock(selection: Selection, doing: str, *, prompter: Prompter | Non
 def require_consents(selection: Selection, prompter: Prompter | None) -> tuple[Path, ...] | None:
     """Ask the user to confirm the secrets and files that the config takes from the laptop.
 
-    Return the folders from which data may be read, or None for all. Raises DataUntrusted, SecretsUntrusted.
+    Return the folders from which data may be read, or None for all. Raises DataUntrusted, HostFileUntrusted,
+    SecretsUntrusted.
     """
+    require_typed_again(selection, prompter)
     require_project_consent(selection.loaded, prompter, typed=selection.project_typed, host=selection.host)
     confirmed = require_data_consent(selection.loaded, prompter, typed=selection.data_typed, host=selection.host)
     require_secret_consent(selection.loaded, prompter, typed=selection.secrets_typed, host=selection.host)

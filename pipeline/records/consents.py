@@ -16,10 +16,19 @@ ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t"})
 
 def is_confirmed(path: Path, *fields: str) -> bool:
     """Return True if the file contains the fields as a line. Raises BadUsage if the file cannot be read."""
+    return _line(fields) in _lines(path)
+
+
+def has_consent(path: Path, first: str) -> bool:
+    """Return True if the file contains a line with this first field. Raises BadUsage if the file cannot be read."""
+    return any(line.startswith(_line((first, ""))) for line in _lines(path))
+
+
+def _lines(path: Path) -> list[bytes]:
     try:
-        return _line(fields) in read_regular(path, LARGEST).split(b"\n")
+        return read_regular(path, LARGEST).split(b"\n")
     except FileNotFoundError:
-        return False
+        return []
     except OSError as error:
         raise _unusable(path, error) from None
 

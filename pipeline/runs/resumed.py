@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -11,16 +12,21 @@ from pipeline.config.overrides import HOST_PREFIX, host_overrides, parse_overrid
 from pipeline.hosts.new_names import line_of
 from pipeline.hosts.pinned_keys import destination_of
 from pipeline.messages.hints import overrides_in
+from pipeline.records.consents import has_consent, is_confirmed, keep_consent
 from pipeline.records.find_run import find_note, named_run
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, read_note, recorded_runs
+from pipeline.records.runs import RunNote, read_note
 from pipeline.runs.selection import DATA_PATH, PROJECT, SECRETS, Selection, is_set
 from remote.errors import HostFileUntrusted
-from remote.link.prompter import Prompter, confirms
+from remote.link.prompter import Prompter, at_terminal, confirms
+from remote.project.user_folder import user_file
+from remote.protocol.shell import command_line
 
 TYPED = (PROJECT, DATA_PATH, SECRETS)
 """The settings of a config that need no confirmation if the user typed them."""
 NOTHING_SENT = "; nothing was sent"
+KEPT = "typed_for"
+"""The user's file with the machines for which such settings were typed, by the path of the host file."""
 
 
 def require_same_machines(run: str, hosts: Sequence[LoadedHost], overrides: Sequence[str], cwd: Path) -> None:
@@ -40,36 +46,41 @@ def require_choices_again(
 ) -> None:
     """Ask whether what the options select may be sent to a host that is not that of the record any more.
 
-    The user may have pasted a command that halfstep printed for the recorded machine, or repeated it from the history
-    of the shell. `run` is the resumed run. If it is "", each host is compared with that of its last run with such
-    options, and only at a terminal: a script names its machine each time. A host without a file of the project is the
-    user's own choice. Raises HostFileUntrusted.
+    The user may have pasted a command that halfstep printed for the recorded machine. A host without a file of the
+    project is the user's own choice. Raises HostFileUntrusted.
     """
-    sent = _sent([option for one in selections for option in _options(one.given)])
-    if not sent or not (run or (prompter is not None and prompter.can_confirm())):
+    if sent := _sent([option for one in selections for option in _options(one.given)]):
+        note = find_note(records, run, trained=True)
+        if moved := _moved(note, records, [one.host for one in selections if line_of(one.host)]):
+            _confirm(moved, sent, note.start_command, prompter)
+
+
+def require_typed_again(selection: Selection, prompter: Prompter | None, *others: str) -> None:
+    """Ask whether what the options select may be sent, if the host file named another machine at the last such command.
+
+    The user may have repeated a command. `others` are further options that select what is sent. The first machine, and
+    each that the user confirms, is stored in the user's configuration folder. A script without a terminal may name
+    another machine each time. Raises HostFileUntrusted.
+    """
+    sent = ", ".join(filter(None, (_sent(_options(selection.given)), *others)))
+    host = selection.host
+    if not sent or host.path is None or not line_of(host):
         return
-    hosts = [one.host for one in selections if line_of(one.host)]
-    if run:
-        note: RunNote | None = find_note(records, run, trained=True)
-        moved = _moved(note, records, hosts) if note else None
-    else:
-        note, moved = _moved_since_last(records, hosts)
-    if note is None or moved is None:
+    kept, place, destination = user_file(KEPT, os.environ), str(host.path.absolute()), destination_of(host)
+    if is_confirmed(kept, place, destination):
         return
-    refused = _refused(moved, sent, note.start_command)
-    subject = refused.message.removesuffix(NOTHING_SENT)
-    if not confirms(prompter, subject, "May it be sent to this machine?"):
+    if not has_consent(kept, place):
+        keep_consent(kept, place, destination)
+    elif at_terminal():
+        _confirm(host, sent, command_line(["pipeline", "run", *selection.given]), prompter)
+
+
+def _confirm(host: LoadedHost, sent: str, command: str, prompter: Prompter | None) -> None:
+    refused = _refused(host, sent, command)
+    if not confirms(prompter, refused.message.removesuffix(NOTHING_SENT), "May it be sent to this machine?"):
         raise refused
-
-
-def _moved_since_last(records: Records, hosts: Sequence[LoadedHost]) -> tuple[RunNote | None, LoadedHost | None]:
-    """Return the first host that is not that of its last run with options that select what is sent, and the run."""
-    runs = [one for one in recorded_runs(records).notes if one.own and _sent(_options(one.given))] if hosts else []
-    for host in hosts:
-        last = next((one for one in runs if one.host == host.name), None)
-        if last is not None and (moved := _moved(last, records, [host])):
-            return last, moved
-    return None, None
+    if host.path is not None:
+        keep_consent(user_file(KEPT, os.environ), str(host.path.absolute()), destination_of(host))
 
 
 def _options(given: Sequence[str]) -> list[str]:

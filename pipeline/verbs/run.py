@@ -51,9 +51,10 @@ def run(
         raise BadUsage("--force starts a new run and --resume continues an old run: use one of them", where="--resume")
     options = RunOptions(until, force, detach, not no_heal, resumed_run(selection, resume) if resume else "")
     prompter = prompter_for(screen, yes=yes)
-    every = [selection, *more, *(other for other, _ in others)]
     with screen:
-        require_choices_again(resume, every, Records(selection.loaded.root), prompter)
+        if resume:
+            every = [selection, *(other for other, _ in others)]
+            require_choices_again(resume, every, Records(selection.loaded.root), prompter)
         if more:
             outcomes = run_several([selection, *more], screen, options, pending, prompter=prompter)
         elif others:

@@ -12,11 +12,9 @@ from pipeline.hosts.pending import PendingHost
 from pipeline.judgements.static import without_refuted
 from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome, StageOutcome, StageState, job_outcome
-from pipeline.records.layout import Records
 from pipeline.runs.laptop_paths import laptop_paths
 from pipeline.runs.launch import describe_launch_changes
 from pipeline.runs.missing_modules import missing_after
-from pipeline.runs.resumed import require_choices_again
 from pipeline.runs.runtime import describe_runtime
 from pipeline.runs.secrets import judge_secrets
 from pipeline.runs.selection import Selection
@@ -42,9 +40,9 @@ def verify(
 ) -> int:
     """Check whether host and project are ready, and show for each stage whether `run` would have work to do."""
     screen = Screen(as_json=as_json)
-    prompter = prompter_for(screen)
-    require_choices_again("", [selection], Records(selection.loaded.root), prompter)
-    with host_session(selection, screen, RunOptions(), keep=False, prompter=prompter, pending=pending) as context:
+    with host_session(
+        selection, screen, RunOptions(), keep=False, prompter=prompter_for(screen), pending=pending
+    ) as context:
         screen.heading(f"{selection.loaded.name} on {selection.host.name}: checking only")
         verified = _verify(context, screen, proof_wanted=not no_proof)
     outcome = replace(verified.outcome, given=selection.given)

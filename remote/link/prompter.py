@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Protocol
 
 from remote.protocol.text import one_line
@@ -24,6 +25,11 @@ class Prompter(Protocol):
     def secret(self, prompt: str) -> str | None:
         """Return the user's input, which is not echoed, or None if it is empty."""
         ...
+
+
+def at_terminal() -> bool:
+    """Return True if a person may have typed the command: stdin is a terminal, even if nothing is asked (--yes)."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def confirms(prompter: Prompter | None, subject: str, question: str) -> bool:

@@ -193,7 +193,9 @@ def test_an_absolute_link_on_the_path_of_the_hooks_is_resolved_in_the_root_of_th
 
 
 def test_a_torchrun_of_another_user_lacks_the_variables_of_the_job(monkeypatch):
-    with subprocess.Popen([sys.executable, "-c", "input()", "/bin/torchrun", "train.py"], stdin=subprocess.PIPE) as ran:
+    argv = [sys.executable, "-c", "print(flush=True); input()", "/bin/torchrun", "train.py"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as ran:
+        ran.stdout.readline()  # Its command line can be read only some time after Popen has returned.
         monkeypatch.setattr(os, "geteuid", lambda: 4243)
         found = inspect_python(ran.pid, HOOKS)
         ran.communicate(b"\n")

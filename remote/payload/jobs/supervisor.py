@@ -19,7 +19,7 @@ from remote.payload.jobs.notification import send_notification
 from remote.payload.jobs.oom import count_oom_kills
 from remote.payload.jobs.orphans import orphans_of
 from remote.payload.jobs.turn import await_turn, record_waiting
-from remote.payload.processes.identity import Descendants, Process, boot_id, is_alive, read_process
+from remote.payload.processes.identity import Descendants, Process, boot_id, is_alive, read_process, starts_steps
 from remote.payload.processes.launch import (
     Launch,
     job_argv,
@@ -141,8 +141,9 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     def refusal() -> str:
         if not environment[KEY]:
             return ""
-        # The processes that srun starts are not below this process.
-        return _why_unsigned(orphans_of(run, job) if backend == "slurm" else running.read(), hooks)
+        below = running.read()
+        away = backend == "slurm" or starts_steps(below)
+        return _why_unsigned(orphans_of(run, job) if away else below, hooks)
 
     loop = JobLoop(run, job, spec, child, members, signals, finish=finish, refusal=refusal)
     return Ended(spec, for_notification, loop.run(kills_before))

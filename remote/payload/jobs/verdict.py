@@ -114,4 +114,8 @@ def _reason(seen: Evidence, exit_code: int, number: int) -> str:
 
 
 def _leftovers(seen: Evidence) -> str:
-    return f"; {seen.unkillable} of its processes cannot be killed (stuck in the kernel)" if seen.unkillable else ""
+    return (
+        f"; {seen.unkillable} of its processes cannot be killed (another user's, or stuck in the kernel)"
+        if seen.unkillable
+        else ""
+    )

@@ -167,6 +167,11 @@ def marked_processes(*marks: str) -> List[Process]:
     return result
 
 
+def starts_steps(processes: Iterable[Process]) -> bool:
+    """Return True if one of the processes is srun of Slurm: what srun starts is not below it."""
+    return any(os.path.basename(read_command(process.pid).split(b"\0")[0]) == b"srun" for process in processes)
+
+
 def _is_own(pid: int) -> bool:
     try:
         return os.stat(f"/proc/{pid}").st_uid == os.getuid()

@@ -17,7 +17,14 @@ from typing import Any, Dict, List, Optional
 
 from remote.payload.files.data_links import place_data
 from remote.payload.processes.ending import Ending
-from remote.payload.processes.identity import Descendants, Process, descendants, marked_processes, read_process
+from remote.payload.processes.identity import (
+    Descendants,
+    Process,
+    descendants,
+    marked_processes,
+    read_process,
+    starts_steps,
+)
 from remote.payload.processes.launch import (
     Launch,
     job_argv,
@@ -196,9 +203,10 @@ class Runner:
         return self._pythons.is_unhooked(now) or (self._signs and self._pythons.saw_unsigned)
 
     def _processes(self) -> List[Process]:
-        """Return the processes of the command. Those that srun starts are not below this process."""
-        marked = marked_processes(f"HALFSTEP_PROOF={self._scratch.reports}") if "SLURM_JOB_ID" in os.environ else []
-        return [*self._running.read(), *marked]
+        """Return the processes of the command, with those that srun starts."""
+        running = self._running.read()
+        away = "SLURM_JOB_ID" in os.environ or starts_steps(running)
+        return [*running, *(marked_processes(f"HALFSTEP_PROOF={self._scratch.reports}") if away else [])]
 
     def _reap(self, leader: int) -> None:
         while True:

@@ -42,6 +42,20 @@ SET = "PYTHONPATH is set without its earlier value"
         ),
         ("export PYTHONPATH=src\n.venv/bin/torchrun --rdzv-backend=c10d t.py\n", "run.sh:2", f"{SET} in line 1"),
         ("export PYTHONPATH=src\ntorchrun train.py\ntorchrun next.py\n", "run.sh:2", f"{SET} in line 1"),
+        ("export PYTHONPATH=src\ntorchrun --nnodes 1 t.py --master_port 29511\n", "run.sh:2", f"{SET} in line 1"),
+        ("export PYTHONPATH=src\npython -mtorch.distributed.run t.py\n", "run.sh:2", f"{SET} in line 1"),
+        ("export PYTHONPATH=src\npython env/torch/distributed/run.py t.py\n", "run.sh:2", f"{SET} in line 1"),
+        ("export PYTHONPATH=src\ncommand torchrun t.py\n", "run.sh:2", f"{SET} in line 1"),
+        (
+            f"docker run --rm --network host --gpus all -v /w -w /w {'-e A=1 ' * 9}img torchrun t.py\n",
+            "run.sh:1",
+            f"`docker run --rm --network host --gpus all -v /w -w /w {'-e A=1 ' * 9}img` removes its variables",
+        ),
+        (
+            "podman exec box bash -c 'cd /w && torchrun t.py'\n",
+            "run.sh:1",
+            "`podman exec box bash -c cd /w && torchrun t.py` removes its variables",
+        ),
     ],
 )
 def test_a_torchrun_without_the_hooks_is_an_error_with_both_lines(text: str, where: str, why: str) -> None:
@@ -66,6 +80,10 @@ def test_a_torchrun_without_the_hooks_is_an_error_with_both_lines(text: str, whe
         "export PYTHONPATH=$PWD\npython train.py\n",
         "export PYTHONPATH=$PWD\naccelerate launch train.py\n",
         "export PYTHONPATH=$PWD\ntorchrun --nproc-per-node 2 --master_port=29501 train.py\n",
+        "export PYTHONPATH=$PWD\npkill -f torchrun\ncommand -v torchrun\npython t.py --launcher torchrun\n",
+        'export PYTHONPATH=$PWD\nARGS="--nproc_per_node 2 --master_port 6000"\ntorchrun $ARGS train.py\n',
+        'export PYTHONPATH=$PWD\nARGS=(\n  --nnodes 1\n  --master_port $PORT\n)\ntorchrun "${ARGS[@]}" train.py\n',
+        "docker build -t torchrun .\ndocker run img python train.py\n",
         "export PYTHONPATH='\n",
     ],
 )
@@ -102,3 +120,25 @@ def test_SE_12_hostile_scripts_take_little_time(text: str) -> None:
     began = process_time()
     assert len(found_in(text)) <= 1
     assert process_time() - began < 5
+
+
+@pytest.mark.parametrize("start", ["bash train.sh", ". ./train.sh", "srun bash scripts/train.sh"])
+@pytest.mark.parametrize("names", [("train.sh", "b.sh"), ("scripts/train.sh", "a.sh")])
+def test_a_script_inherits_what_its_caller_lost(start: str, names: tuple[str, str]) -> None:
+    path = "scripts/train.sh" if "scripts" in start else "train.sh"
+    files = {path: f"set -e\n{START}", names[1]: "true\n"}
+    text = f"bash {names[1]}\nexport PYTHONPATH=$PWD\n{start}\n"
+    assert found_in(text, **files) == ((f"{path}:2", f"{SET} in line 2 of run.sh"),)
+
+
+def test_a_loss_is_handed_on_through_several_scripts_in_any_order() -> None:
+    files = {"a.sh": "bash b.sh\n", "b.sh": "bash c.sh\n", "c.sh": START}
+    text = "bash c.sh\nbash b.sh\nsudo bash a.sh\n"
+    assert found_in(text, **files) == (("c.sh:1", "`sudo bash a.sh` removes its variables in run.sh"),)
+    assert found_in("bash c.sh\nbash b.sh\nbash a.sh\n", **files) == ()
+
+
+def test_a_command_that_removes_the_variables_of_its_script_is_an_error() -> None:
+    assert found_in(START, ("env", "-i", "bash", "run.sh")) == (
+        ("run.sh:1", "`env -i bash run.sh` removes its variables"),
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +13,11 @@ from pipeline.cli.main import run
 from pipeline.config.hosts import load_host
 from pipeline.hosts.recorded_trust import trust_in
 from pipeline.records.host_trust import HostTrust
-from pipeline.records.layout import NOTE, Records
+from pipeline.records.layout import Records
 from pipeline.records.runs import write_note
-from pipeline.runs.resumed import require_choices_again, require_same_machines
-from pipeline.runs.selection import load_selections
+from pipeline.runs import resumed
+from pipeline.runs.resumed import require_choices_again, require_same_machines, require_typed_again
+from pipeline.runs.selection import load_selection, load_selections
 from remote.errors import HostFileUntrusted
 from remote.project.identity import project_of
 from remote.protocol.exits import ExitCode
@@ -142,69 +144,126 @@ def test_SE_a_pasted_command_without_a_terminal_ends_before_the_run_begins(
     assert "for which you typed secrets" in "".join(capsys.readouterr())
 
 
-def require_repeated(prompter: Person | None, *overrides: str, hosts: tuple[str, ...] = ("rig",)) -> None:
-    """Check a command without --resume, such as the one that `stop` prints for a run without a checkpoint."""
-    selections = load_selections(hosts, "plain", overrides, Path.cwd())
-    require_choices_again("", selections, Records(Path.cwd()), prompter)
+def require_repeated(prompter: Person | None, *overrides: str, host: str = "rig", more: tuple[str, ...] = ()) -> None:
+    """Check a command with typed settings, such as the one that `stop` prints for a run without a checkpoint."""
+    require_typed_again(load_selection(host, "plain", overrides, Path.cwd()), prompter, *more)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resumed, "at_terminal", lambda: True)
+
+
+@pytest.fixture
+def moved_host(tmp_path: Path) -> Callable[[], None]:
+    """Return a function that lets the host file name another machine, as `git pull` may do."""
+    return lambda: write(tmp_path, "host: evil.example\n", "hosts/rig") and None
 
 
 @pytest.mark.parametrize("sent", SENT)
 def test_SE_a_repeated_command_asks_before_it_sends_to_another_machine(
-    sent: str, recorded: HostTrust, tmp_path: Path
+    sent: str, terminal: None, moved_host: Callable[[], None], tmp_path: Path
 ) -> None:
     for name in ("other", "private"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "train.py").touch()
     sent = sent.replace("~", str(tmp_path))
-    record(recorded, sent)
-    require_repeated(Person(yes=False), sent)
-    file = tmp_path / "configs/hosts/rig.yaml"
-    file.write_text(file.read_text().replace("titan", "evil"))
-    nobody = Person(yes=False)
-    with pytest.raises(HostFileUntrusted, match=r"rig \(evil\.example\) is not the machine.*typed") as caught:
-        require_repeated(nobody, sent)
-    assert len(nobody.questions) == 1 and "--resume" not in caught.value.hint
-    require_repeated(Person(yes=True), sent)
-    require_repeated(None, sent)  # a script may name another machine each time
-    unasked = Person(yes=False)
-    require_repeated(unasked, "host.gpus=[0]")
-    assert not unasked.questions
+    for _ in range(2):
+        require_repeated(Person(yes=False), sent)  # the first machine is the one for which it was typed
+    moved_host()
+    for nobody in (None, Person(yes=False)):  # None: --json
+        with pytest.raises(HostFileUntrusted, match=r"rig \(evil\.example\) is not the machine.*typed") as caught:
+            require_repeated(nobody, sent)
+    assert caught.value.hint.startswith("pipeline run --host rig --config plain --set")
+    asked = Person(yes=False)
+    require_repeated(asked, "host.gpus=[0]")
+    assert not asked.questions
+    person = Person(yes=True)
+    for _ in range(2):
+        require_repeated(person, sent)
+    assert len(person.questions) == 1 and "nothing was sent" not in person.questions[0]
 
 
-def test_SE_each_host_of_a_repeated_command_is_compared_with_its_own_last_run(
-    recorded: HostTrust, tmp_path: Path
+def test_a_script_without_a_terminal_may_name_another_machine_each_time(moved_host: Callable[[], None]) -> None:
+    require_repeated(None, SENT[0])
+    moved_host()
+    require_repeated(None, SENT[0])
+
+
+def test_SE_a_machine_that_a_script_used_is_asked_about_at_a_terminal(
+    moved_host: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_repeated(None, SENT[0])
+    moved_host()
+    require_repeated(None, SENT[0])
+    monkeypatch.setattr(resumed, "at_terminal", lambda: True)
+    with pytest.raises(HostFileUntrusted, match="is not the machine"):
+        require_repeated(Person(yes=False), SENT[0])
+
+
+def test_SE_neither_records_nor_project_of_the_config_decide(
+    terminal: None, moved_host: Callable[[], None], tmp_path: Path
+) -> None:
+    shutil.rmtree(tmp_path / ".halfstep")
+    require_repeated(Person(yes=False), SENT[0])
+    moved_host()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/train.py").touch()
+    write(tmp_path, "project: sub\ncommand: python train.py\n", "plain")
+    with pytest.raises(HostFileUntrusted, match="is not the machine"):
+        require_repeated(Person(yes=False), SENT[0])
+
+
+def test_SE_an_adapter_of_the_user_counts_as_typed(terminal: None, moved_host: Callable[[], None]) -> None:
+    require_repeated(Person(yes=False), more=("--adapter",))
+    moved_host()
+    with pytest.raises(HostFileUntrusted, match="typed --adapter"):
+        require_repeated(Person(yes=False), more=("--adapter",))
+
+
+def test_a_host_that_no_file_of_the_project_names_needs_no_confirmation(terminal: None, tmp_path: Path) -> None:
+    (tmp_path / "configs/hosts/rig.yaml").unlink()
+    for host in ("one.example", "two.example"):
+        require_repeated(Person(yes=False), SENT[0], host=host)
+
+
+def test_a_resumed_run_on_a_confirmed_machine_asks_once(
+    terminal: None, recorded: HostTrust, moved_host: Callable[[], None]
 ) -> None:
     record(recorded, SENT[0])
-    write(tmp_path, "host: new.example\n", "hosts/second")
-    require_repeated(Person(yes=False), SENT[0], hosts=("second", "rig"))
-    write(tmp_path, "host: evil.example\n", "hosts/rig")
-    with pytest.raises(HostFileUntrusted, match=r"rig \(evil"):
-        require_repeated(Person(yes=False), SENT[0], hosts=("second", "rig"))
+    require_repeated(None, SENT[0])
+    moved_host()
+    person = Person(yes=True)
+    require_pasted(person, SENT[0])
+    require_repeated(person, SENT[0])
+    assert len(person.questions) == 1
 
 
-def test_a_first_choice_and_the_record_of_another_user_ask_nothing(recorded: HostTrust, tmp_path: Path) -> None:
-    write(tmp_path, "host: evil.example\n", "hosts/rig")
-    require_repeated(Person(yes=False), SENT[0])  # the run of the record was started without such options
-    record(recorded, SENT[0])
-    folder = Records(tmp_path).run(RUN, "rig")
-    body = json.loads((folder / NOTE).read_bytes())
-    (folder / NOTE).write_text(json.dumps({**body, "seal": "0" * 64}))
-    require_repeated(Person(yes=False), SENT[0])
-
-
-@pytest.mark.parametrize("verb", [["run"], ["verify"], ["run", "--set", "train.seed=1,2"]])
-def test_SE_a_typed_secret_is_not_sent_to_another_machine_by_any_verb_at_a_terminal(
+@pytest.mark.parametrize("verb", [["verify"], ["run"], ["run", "--until", "sync"], ["run", "--yes"], ["run", "--json"]])
+def test_SE_every_verb_stores_the_first_machine_and_refuses_the_next(
     verb: list[str],
-    recorded: HostTrust,
-    tmp_path: Path,
+    terminal: None,
+    moved_host: Callable[[], None],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    record(recorded, SENT[0])
+    monkeypatch.setenv("MY_TOKEN", "hf_0123456789")
     write(tmp_path, "host: 127.0.0.1\nport: 9\n", "hosts/rig")
-    asked: list[str] = []
-    monkeypatch.setattr("pipeline.show.screen.Screen.can_confirm", lambda _: True)
-    monkeypatch.setattr("pipeline.show.screen.Screen.confirm", lambda _, question: bool(asked.append(question)))
+    words = ["--host", "rig", "--config", "plain", "--set", SENT[0]]
+    assert run(["verify", *words]) == ExitCode.CONNECT
+    moved_host()
+    assert run([verb[0], *words, *verb[1:]]) == ExitCode.HOST_KEY
+    assert "for which you typed secrets" in " ".join("".join(capsys.readouterr()).split())
+
+
+@pytest.mark.parametrize("values", ["train.seed=1,2"])
+def test_SE_several_runs_of_one_command_are_refused_together(
+    values: str, terminal: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], moved_host: Callable[[], None]
+) -> None:
     write(tmp_path, "command: python train.py --seed {train.seed}\ntrain: {seed: 1}\n", "plain")
-    assert run([verb[0], "--host", "rig", "--config", "plain", "--set", SENT[0], *verb[1:]]) == ExitCode.HOST_KEY
-    assert "for which you typed secrets" in asked[-1] and "nothing was sent" in "".join(capsys.readouterr())
+    require_repeated(None, SENT[0])
+    moved_host()
+    words = ["--host", "rig", "--config", "plain", "--set", SENT[0], "--set", values]
+    assert run(["run", *words]) == ExitCode.HOST_KEY
+    assert "for which you typed secrets" in " ".join("".join(capsys.readouterr()).split())

@@ -64,7 +64,9 @@ def exited(code: int) -> int:
         ),
         (
             Evidence(exited(1), unkillable=2),
-            JobResult(1, reason="exit status 1; 2 of its processes cannot be killed (stuck in the kernel)"),
+            JobResult(
+                1, reason="exit status 1; 2 of its processes cannot be killed (another user's, or stuck in the kernel)"
+            ),
         ),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 from pipeline.diagnosis.diagnose import diagnose_text
 from remote.operations.jobs import start_job
 from remote.payload.jobs.verdict import Evidence, judge_end
-from remote.payload.processes.identity import read_process
+from remote.payload.processes.identity import read_command, read_process, starts_steps
 from remote.payload.proof.unhooked import find_unsigned
 from remote.protocol.job_requests import StartRequest
 from remote.protocol.jobs import JobResult, JobState
@@ -36,6 +36,33 @@ def test_a_job_ends_before_unhooked_processes_exchange_anything(bench: Bench, st
     assert "is one of several processes of a training" in result.reason
     assert ("python -I ignores" in result.reason) is (start == "{} -Ic")
     assert [one.check for one in diagnose_text(bench.output())][:1] == ["unsigned-processes"]
+
+
+def test_a_process_that_srun_started_elsewhere_ends_the_job_too(bench: Bench, tmp_path: Path) -> None:
+    kept = tmp_path / "variables"
+    spec = replace(
+        bench.spec(), argv=("bash", "-c", f"env -0 > {kept}.new; mv {kept}.new {kept}; exec -a srun sleep 600")
+    )
+    start_job(bench.host, StartRequest(PROJECT, spec, "tiny"))
+    until(kept.exists, "srun")
+    given = dict(one.split("=", 1) for one in kept.read_text().split("\0") if "=" in one)
+    environment = {**given, "WORLD_SIZE": "2", "RANK": "0", "PYTHONPATH": "src"}
+    with subprocess.Popen([sys.executable, "-c", LOADED], env=environment) as process:
+        try:
+            until(lambda: bench.survey().state is JobState.FAILED, seconds=120.0)
+        finally:
+            process.kill()
+    result = bench.survey().result
+    assert result is not None and "is one of several processes of a training" in result.reason
+
+
+def test_srun_is_recognised_by_its_name() -> None:
+    for name, expected in (("srun", True), ("/usr/bin/srun", True), ("sruns", False)):
+        with subprocess.Popen(["bash", "-c", f"exec -a {name} cat"], stdin=-1) as process:
+            named = name.encode()
+            until(lambda pid=process.pid, named=named: read_command(pid).split(b"\0")[0] == named, name)
+            assert starts_steps(filter(None, [read_process(process.pid)])) is expected
+            process.kill()
 
 
 @pytest.mark.parametrize(
