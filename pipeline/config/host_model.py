@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, Strict
 from pydantic_core import PydanticCustomError
 
 from pipeline.config.values import Frozen, Positive, SecretName, Text, VariableName
+from remote.link.address import MAX_GATEWAYS
 from remote.link.container import IMAGE
 from remote.protocol.slurm import SBATCH_OPTION
 
@@ -123,6 +124,12 @@ Container = Annotated[ContainerConfig, BeforeValidator(_expand_image, json_schem
 """The settings of a container, or only the name of its image."""
 
 
+def _gateways(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(names) > MAX_GATEWAYS:
+        raise PydanticCustomError("gateways", "has more than {most} gateways", {"most": MAX_GATEWAYS})
+    return names
+
+
 class HostConfig(Frozen):
     """The keys of configs/hosts/NAME.yaml. An alias of ~/.ssh/config needs no such file."""
 
@@ -132,7 +139,7 @@ class HostConfig(Frozen):
     identity_file: Text | None = None
     known_hosts: Text | None = None
     host_key: Text | None = Field(None, description="SHA256:... of the only accepted host key")
-    proxy_jump: tuple[Text, ...] = ()
+    proxy_jump: Annotated[tuple[Text, ...], AfterValidator(_gateways)] = ()
     workdir: Text = "~/halfstep"
     python: Text | None = None
     gpus: Cards | None = None

@@ -13,6 +13,7 @@ from remote.protocol.dataclass import dataclass
 from remote.protocol.text import whole_number
 
 MAX_HOST_LENGTH = 253
+MAX_GATEWAYS = 8
 HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9_.-]{1,15})?")
 USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?")

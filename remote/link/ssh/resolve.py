@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from remote.errors import BadUsage
-from remote.link.address import Address, Hop, judge_host, parse_hop
+from remote.link.address import MAX_GATEWAYS, Address, Hop, judge_host, parse_hop
 from remote.link.ssh.options import Options, expand_home, read_ssh_options
 from remote.link.ssh.route import (
     MAX_KNOWN_HOSTS,
@@ -23,7 +23,6 @@ from remote.link.ssh.route import (
 from remote.project.user_folder import home
 from remote.protocol.text import whole_number
 
-MAX_HOPS = 8
 PLAIN = "remote.link.ssh.plain_config"
 DEFAULT_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 SYSTEM_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
@@ -58,8 +57,8 @@ def _hops(address: Address, read_options: ReadOptions, environment: Mapping[str,
     gateways: list[ResolvedHop] = []
     while jumps:
         hop = jumps.pop()
-        if len(gateways) >= MAX_HOPS:
-            raise BadUsage(f"more than {MAX_HOPS} gateways on the route to {address.host}", where="proxy_jump")
+        if len(gateways) >= MAX_GATEWAYS:
+            raise BadUsage(f"more than {MAX_GATEWAYS} gateways on the route to {address.host}", where="proxy_jump")
         options = read_options(hop)
         # Like ssh, use the ProxyJump option only of the first gateway of a list.
         jumps = jumps or _jumps_of(options)

@@ -38,6 +38,7 @@ def test_an_unknown_host_is_an_error_that_lists_similar_names(tmp_path: Path, mo
     ("text", "word"),
     [
         ("host: a\nport: 0\n", "port"),
+        (f"host: a\nproxy_jump: [{','.join('bcdefghij')}]\n", "proxy_jump: has more than 8 gateways"),
         ("host: a\nport: 65536\n", "port"),
         ("host: a\nport: 22.5\n", "port"),
         ("user: me\n", "host"),
