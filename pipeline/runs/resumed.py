@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from itertools import pairwise
@@ -17,7 +18,7 @@ from pipeline.records.find_run import find_note, named_run
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, read_note
 from pipeline.runs.selection import DATA_PATH, PROJECT, SECRETS, Selection, is_set
-from remote.errors import HostFileUntrusted
+from remote.errors import BadUsage, DiskFull, HostFileUntrusted
 from remote.link.prompter import Prompter, at_terminal, confirms
 from remote.project.user_folder import user_file
 from remote.protocol.shell import command_line
@@ -26,7 +27,7 @@ TYPED = (PROJECT, DATA_PATH, SECRETS)
 """The settings of a config that need no confirmation if the user typed them."""
 NOTHING_SENT = "; nothing was sent"
 KEPT = "typed_for"
-"""The user's file with the machines for which such settings were typed, by the path of the host file."""
+"""The user's file with the machines for which such settings were typed, by the name of the host."""
 
 
 def require_same_machines(run: str, hosts: Sequence[LoadedHost], overrides: Sequence[str], cwd: Path) -> None:
@@ -56,21 +57,23 @@ def require_choices_again(
 
 
 def require_typed_again(selection: Selection, prompter: Prompter | None, *others: str) -> None:
-    """Ask whether what the options select may be sent, if the host file named another machine at the last such command.
+    """Ask whether what the options select may be sent, if the name of the host selected another machine before.
 
-    The user may have repeated a command. `others` are further options that select what is sent. The first machine, and
-    each that the user confirms, is stored in the user's configuration folder. A script without a terminal may name
-    another machine each time. Raises HostFileUntrusted.
+    The user may have repeated a command. `others` are further options that select what is sent. The first machine of
+    the name, and each that the user confirms or names without a file of the project, is stored in the user's
+    configuration folder: neither another path of the host file nor another project counts as a first use. A script
+    without a terminal may name another machine each time. Raises HostFileUntrusted.
     """
     sent = ", ".join(filter(None, (_sent(_options(selection.given)), *others)))
     host = selection.host
-    if not sent or host.path is None or not line_of(host):
+    if not sent:
         return
-    kept, place, destination = user_file(KEPT, os.environ), str(host.path.absolute()), destination_of(host)
-    if is_confirmed(kept, place, destination):
+    kept, destination = user_file(KEPT, os.environ), destination_of(host)
+    if is_confirmed(kept, host.name, destination):
         return
-    if not has_consent(kept, place):
-        keep_consent(kept, place, destination)
+    if not line_of(host) or not has_consent(kept, host.name):
+        with contextlib.suppress(BadUsage, DiskFull):
+            keep_consent(kept, host.name, destination)
     elif at_terminal():
         _confirm(host, sent, command_line(["pipeline", "run", *selection.given]), prompter)
 
@@ -79,8 +82,7 @@ def _confirm(host: LoadedHost, sent: str, command: str, prompter: Prompter | Non
     refused = _refused(host, sent, command)
     if not confirms(prompter, refused.message.removesuffix(NOTHING_SENT), "May it be sent to this machine?"):
         raise refused
-    if host.path is not None:
-        keep_consent(user_file(KEPT, os.environ), str(host.path.absolute()), destination_of(host))
+    keep_consent(user_file(KEPT, os.environ), host.name, destination_of(host))
 
 
 def _options(given: Sequence[str]) -> list[str]:

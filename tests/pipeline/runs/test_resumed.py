@@ -214,11 +214,41 @@ def test_SE_neither_records_nor_project_of_the_config_decide(
         require_repeated(Person(yes=False), SENT[0])
 
 
+@pytest.mark.parametrize("place", ["configs/hosts/rig.yml", "sub/configs/hosts/rig.yaml", "rig.yaml"])
+def test_SE_a_host_file_at_another_path_is_no_first_use(
+    place: str, terminal: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_repeated(Person(yes=False), SENT[0])
+    (tmp_path / "configs/hosts/rig.yaml").unlink()
+    file = tmp_path / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("host: evil.example\n")
+    if place.startswith("sub"):
+        write(tmp_path / "sub", "command: python train.py\n", "plain")
+        (tmp_path / "sub/train.py").touch()
+        monkeypatch.chdir(tmp_path / "sub")
+    with pytest.raises(HostFileUntrusted, match="is not the machine"):
+        require_repeated(Person(yes=False), SENT[0], host=str(file) if place == "rig.yaml" else "rig")
+
+
+def test_SE_a_file_that_appears_for_a_name_of_the_user_is_asked_about(terminal: None, tmp_path: Path) -> None:
+    (tmp_path / "configs/hosts/rig.yaml").unlink()
+    require_repeated(Person(yes=False), SENT[0])
+    write(tmp_path, "host: evil.example\n", "hosts/rig")
+    with pytest.raises(HostFileUntrusted, match="is not the machine"):
+        require_repeated(Person(yes=False), SENT[0])
+
+
 def test_SE_an_adapter_of_the_user_counts_as_typed(terminal: None, moved_host: Callable[[], None]) -> None:
     require_repeated(Person(yes=False), more=("--adapter",))
     moved_host()
     with pytest.raises(HostFileUntrusted, match="typed --adapter"):
         require_repeated(Person(yes=False), more=("--adapter",))
+
+
+def test_a_configuration_folder_that_cannot_be_written_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/proc/none")
+    require_repeated(None, SENT[0])
 
 
 def test_a_host_that_no_file_of_the_project_names_needs_no_confirmation(terminal: None, tmp_path: Path) -> None:
