@@ -19,13 +19,19 @@ from fixers.sources.shell_values import DECLARATIONS, Values, values_in
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
-from fixers.sources.words import Command, Script
+from fixers.sources.words import Command, Script, Word
 from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.launchers import ELASTIC, isolating_flag, launcher_at, unpickles_state
 
 CHECK = "unsigned-processes"
 PATH = "PYTHONPATH"
+KEY = "HALFSTEP_KEY_FILE"
+ELSEWHERE = re.compile(
+    rb"(?<![\w.-])(?:docker|podman|nerdctl|apptainer|singularity|enroot|sbatch|srun|salloc|sudo|su|doas|runuser|ssh"
+    rb"|systemd-run)(?![\w.-])"
+)
+"""Matches a program that may start other programs outside of the job's process tree, or without its variables."""
 STARTS_NOTHING = frozenset(
     {"echo", "printf", "pkill", "pgrep", "killall", "kill", "which", "type", "hash", "grep", "pip", "command"}
 )
@@ -34,6 +40,14 @@ MOST_SCRIPTS = 100
 VARIABLE = re.compile(r"\$\{?(\w+)")
 ENDING = (".sh", ".bash")
 MOST_CALLS = 8
+MOST_WORDS = 1000
+MOST_TEXTS = 4
+DEEPEST = 3
+"""The number of scripts within each other, as in `bash -c "bash -c '...'"`."""
+ASSIGNED = re.compile(r"""[^\s"'()\\]+""")
+"""Matches a word of an assigned text, which may be an array or have several lines."""
+SOURCES = (".", "source")
+SHELL_STATE = ("unset", *SOURCES)
 CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
 PYTHON = re.compile(r"python[\d.]*")
 KEEPS = "keep the earlier value: export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}"
@@ -60,22 +74,31 @@ class _Loss:
 
 @dataclass(frozen=True)
 class _Parsed:
-    """A shell script."""
+    """A shell script. `assigned` are the first words of the text that it assigns last to each variable."""
 
     path: str
     data: bytes
     script: Script
+    assigned: Mapping[str, tuple[str, ...]]
 
     @property
     def name(self) -> str:
         """The name of the file, without its folder."""
         return basename(self.path)
 
-    @property
-    def assigned(self) -> Mapping[str, str]:
-        """The text that the script assigns last to each variable, without quotes."""
-        every = (assignment for command in self.script.commands for assignment in command.assignments)
-        return {one.name: re.sub(r"""["'()]|\\\n""", " ", one.value.raw) for one in every}
+
+class _Known:
+    """What is known of the scripts of a command, by the names of their files.
+
+    `before`: what is lost when the script starts. `after`: what is lost for a script that sources it (`. ./path.sh`).
+    """
+
+    def __init__(self) -> None:
+        self.before: dict[str, _Loss] = {}
+        self.after: dict[str, _Loss] = {}
+
+    def size(self) -> int:
+        return len(self.before) + len(self.after)
 
 
 def judge_launchers(tree: Tree, command: Sequence[str]) -> Report:
@@ -83,63 +106,118 @@ def judge_launchers(tree: Tree, command: Sequence[str]) -> Report:
 
     Scripts of more than LONGEST_SCRIPT bytes are not read.
     """
-    loss = _lost_by_words(command) if unpickles_state(command) else None
-    findings = [_finding(loss, "train.command")] if loss is not None else []
+    loss = _lost_by_words(command)
+    findings = [_finding(loss, "train.command")] if loss is not None and unpickles_state(command) else []
+    found_in_texts = _judge_texts(command, loss, 0) if loss is not None else ()
+    findings += [replace(one, where="train.command") for one in islice(found_in_texts, 1)]
     found = islice(shell_scripts_of(tree, command), MOST_SCRIPTS)
     parsed = [_parsed(path or "train.command", data) for path, data in found if len(data) <= LONGEST_SCRIPT]
     return Report((*findings, *_judge_scripts([one for one in parsed if one is not None], command)))
 
 
+def judge_blind_proof(tree: Tree, command: Sequence[str]) -> Report:
+    """Return an error if a torchrun may have started elsewhere without the hooks, for a proof that saw no process.
+
+    A command or script then contains torchrun, and a program that starts others elsewhere or without the variables.
+    """
+    texts = [" ".join(command).encode("utf-8", "surrogateescape")]
+    texts += [data for _, data in islice(shell_scripts_of(tree, command), MOST_SCRIPTS)]
+    programs = sorted({found[0].decode() for text in texts for found in ELSEWHERE.finditer(text)})
+    if not programs or not any(name.encode() in text for text in texts for name in ELASTIC):
+        return Report()
+    message = (
+        f"the proof saw no Python process with torch, and the command contains torchrun and {', '.join(programs)}: a"
+        " torchrun without the hooks may unpickle the unsigned state in its store, so another user of the host could"
+        " run code under your account"
+    )
+    hint = f'if no other user can log in to the host, set env: {{{KEY}: ""}} in the config'
+    return Report((Finding(CHECK, Severity.ERROR, message, where="train.command", hint=hint),))
+
+
 def _parsed(path: str, data: bytes) -> _Parsed | None:
     with suppress(Unparsable, RecursionError):
-        return _Parsed(path, data, scan_shell(data))
+        script = scan_shell(data)
+        every = (assignment for command in script.commands for assignment in command.assignments)
+        words = {one.name: tuple(islice(ASSIGNED.finditer(one.value.raw), MOST_WORDS)) for one in every}
+        return _Parsed(path, data, script, {name: tuple(each[0] for each in found) for name, found in words.items()})
     return None
 
 
 def _judge_scripts(scripts: Sequence[_Parsed], command: Sequence[str]) -> list[Finding]:
     """Judge the scripts of the command. A script inherits what another script lost before it starts this script."""
-    inherited: dict[str, _Loss] = {}
+    known = _Known()
     if loss := _lost_by_words(command):
-        inherited |= dict.fromkeys(_scripts_in(command), loss)
+        known.before |= dict.fromkeys(_scripts_in(command), loss)
     findings: list[Finding] = []
     for _ in range(MOST_CALLS):
-        known = len(inherited)
-        findings = [one for each in scripts for one in islice(_judge(each, inherited.get(each.name), inherited), 1)]
-        if len(inherited) == known:
+        size = known.size()
+        findings = [one for each in scripts for one in islice(_judge(each, known.before.get(each.name), known), 1)]
+        if known.size() == size:
             break
     return findings
 
 
-def _judge(parsed: _Parsed, lost: _Loss | None, inherited: dict[str, _Loss]) -> Iterator[Finding]:
+def _judge(parsed: _Parsed, lost: _Loss | None, known: _Known, depth: int = 0) -> Iterator[Finding]:
     """Yield an error for each torchrun without the hooks, and add the scripts that start without them."""
     values, data = values_in(parsed.script, ()), parsed.data
     for command in parsed.script.commands:
-        words = [word.raw if word.text is None else word.text for word in command.words]
-        own = _lost_by_assignments(command, values, declares=bool(words) and words[0] in DECLARATIONS)
-        if not words or words[0] in DECLARATIONS:
-            lost = own or lost
-        elif words[0] == "unset" and PATH in words:
-            lost = _Loss("PYTHONPATH is removed", "remove the `unset`", command.words[0].start)
+        words = [_text_of(word) for word in command.words]
+        own = _lost_by_assignments(command, values, declares=words[:1] != [] and words[0] in DECLARATIONS)
+        if _changes_shell(words):
+            found_loss = own or _lost_for_all(command, words, known)
+            lost = found_loss.located(data) if found_loss is not None else lost
+            _hand_to_sourced(words, lost, parsed, known)
         elif not _starts_nothing(words) and (loss := own or _lost_by_words(words) or lost):
-            found = _judge_start(words, loss.located(data), parsed, inherited)
+            found = _judge_start(words, loss.located(data), parsed, known, depth)
             yield from (replace(one, where=f"{parsed.path}:{line_of(data, command.words[0].start)}") for one in found)
+    if lost is not None:
+        known.after.setdefault(parsed.name, _handed_on(lost, parsed))
 
 
-def _judge_start(words: Sequence[str], loss: _Loss, parsed: _Parsed, inherited: dict[str, _Loss]) -> Iterator[Finding]:
+def _text_of(word: Word) -> str:
+    """Return the word without its quotes, and with its variables if it has any."""
+    return word.raw.strip('"') if word.text is None else word.text
+
+
+def _changes_shell(words: Sequence[str]) -> bool:
+    return not words or words[0] in DECLARATIONS or words[0] in SHELL_STATE
+
+
+def _lost_for_all(command: Command, words: Sequence[str], known: _Known) -> _Loss | None:
+    """Return the loss by `unset` or by a sourced script, which concerns all later commands."""
+    if words[:1] == ["unset"] and PATH in words:
+        return _Loss("PYTHONPATH is removed", "remove the `unset`", command.words[0].start)
+    if words and words[0] in SOURCES:
+        return next(filter(None, map(known.after.get, _scripts_in(words))), None)
+    return None
+
+
+def _hand_to_sourced(words: Sequence[str], lost: _Loss | None, parsed: _Parsed, known: _Known) -> None:
+    if lost is not None and words and words[0] in SOURCES:
+        for name in _scripts_in(words):
+            known.before.setdefault(name, _handed_on(lost, parsed))
+
+
+def _judge_start(words: Sequence[str], loss: _Loss, parsed: _Parsed, known: _Known, depth: int) -> Iterator[Finding]:
     """Judge a command that starts with this loss."""
     for name in _scripts_in(words):
-        inherited.setdefault(name, loss if loss.file else replace(loss, file=parsed.path))
+        known.before.setdefault(name, _handed_on(loss, parsed))
     if unpickles_state(_expanded(words, parsed.assigned)):
         yield _finding(loss, parsed.path)
-    yield from _judge_texts(words, loss, inherited)
+    if depth < DEEPEST:
+        yield from _judge_texts(words, loss, depth + 1)
 
 
-def _judge_texts(words: Sequence[str], loss: _Loss, inherited: dict[str, _Loss]) -> Iterator[Finding]:
+def _handed_on(loss: _Loss, parsed: _Parsed) -> _Loss:
+    return loss if loss.file else replace(loss, file=parsed.path)
+
+
+def _judge_texts(words: Sequence[str], loss: _Loss, depth: int) -> Iterator[Finding]:
     """Judge the words that are shell scripts themselves, as after `docker run IMAGE bash -c`."""
-    for word in words:
-        if " " in word and any(name in word for name in ELASTIC):
-            text = _parsed("", word.encode("utf-8", "surrogateescape"))
-            yield from _judge(text, loss, inherited) if text is not None else ()
+    texts = [word for word in words if " " in word and any(name in word for name in ELASTIC)]
+    for text in texts[:MOST_TEXTS]:
+        parsed = _parsed("", text.encode("utf-8", "surrogateescape"))
+        yield from _judge(parsed, loss, _Known(), depth) if parsed is not None else ()
 
 
 def _starts_nothing(words: Sequence[str]) -> bool:
@@ -151,13 +229,15 @@ def _scripts_in(words: Sequence[str]) -> list[str]:
     return [name for name in map(basename, words) if name.endswith(ENDING)]
 
 
-def _expanded(words: Sequence[str], assigned: Mapping[str, str]) -> list[str]:
-    """Return the words with the words that the script assigns to a variable in place of it."""
+def _expanded(words: Sequence[str], assigned: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Return the first words, with the words that the script assigns to a variable in place of it."""
     expanded: list[str] = []
     for word in words:
-        found = VARIABLE.match(word.strip('"'))
-        expanded += assigned[found[1]].split() if found and found[1] in assigned else [word]
-    return expanded
+        found = VARIABLE.match(word)
+        expanded += assigned.get(found[1], (word,)) if found else (word,)
+        if len(expanded) > MOST_WORDS:
+            break
+    return expanded[:MOST_WORDS]
 
 
 def _finding(loss: _Loss, where: str) -> Finding:

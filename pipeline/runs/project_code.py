@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from pipeline.judgements.static import judge_static
-from pipeline.judgements.unhooked_launchers import judge_launchers
+from pipeline.judgements.unhooked_launchers import KEY, judge_blind_proof, judge_launchers
 from pipeline.runs.fixes import tree_as_fixed
 from pipeline.runs.launch import launch_of
 from pipeline.runs.launcher import nodes_of
 from pipeline.runs.view import View
 from remote.protocol.findings import Report
 
-KEY = "HALFSTEP_KEY_FILE"
-
 
 def judge_code(view: View) -> Report:
     """Return the findings of the code as the fixers leave it, and of the launchers that the command starts."""
-    tree, launch = tree_as_fixed(view), launch_of(view)
-    signs = view.group is None and nodes_of(view) == 1 and launch.env.get(KEY) != ""
-    launchers = judge_launchers(tree, launch.command) if signs and launch.command else Report()
+    tree, command = tree_as_fixed(view), launch_of(view).command
+    launchers = judge_launchers(tree, command) if _signs(view) and command else Report()
     return judge_static(tree, view.precision).plus(launchers)
+
+
+def judge_unseen(view: View) -> Report:
+    """Return the findings of the command after a proof that saw none of its processes."""
+    command = launch_of(view).command
+    return judge_blind_proof(tree_as_fixed(view), command) if _signs(view) and command else Report()
+
+
+def _signs(view: View) -> bool:
+    """Return True if the processes of the training must sign what they send each other."""
+    return view.group is None and nodes_of(view) == 1 and launch_of(view).env.get(KEY) != ""

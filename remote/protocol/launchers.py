@@ -21,13 +21,15 @@ SHORTEST = 3
 def launcher_at(words: Sequence[str]) -> int:
     """Return the position of torchrun in a command line, or -1. `python -mtorch.distributed.run` is a torchrun too.
 
-    A name after a Python script is an argument of the script.
+    A name after `python SCRIPT` is an argument of the script.
     """
+    after_python = False
     for at, word in enumerate(words[:WITHIN]):
         if _starts_elastic(word):
             return at
-        if word.endswith(".py"):
+        if after_python and word.endswith(".py"):
             break
+        after_python = after_python or basename(word).startswith("python")
     return -1
 
 

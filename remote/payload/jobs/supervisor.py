@@ -143,7 +143,7 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
             return ""
         below = running.read()
         away = backend == "slurm" or starts_steps(below)
-        return _why_unsigned(orphans_of(run, job) if away else below, hooks)
+        return _why_unsigned([*below, *(orphans_of(run, job) if away else [])], hooks)
 
     loop = JobLoop(run, job, spec, child, members, signals, finish=finish, refusal=refusal)
     return Ended(spec, for_notification, loop.run(kills_before))

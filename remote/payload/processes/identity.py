@@ -11,6 +11,7 @@ from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 from remote.protocol.dataclass import dataclass
 
+SLURM = (b"srun", b"sbatch", b"salloc")
 HELPERS = (
     b"multiprocessing.spawn",
     b"multiprocessing.forkserver",
@@ -168,8 +169,8 @@ def marked_processes(*marks: str) -> List[Process]:
 
 
 def starts_steps(processes: Iterable[Process]) -> bool:
-    """Return True if one of the processes is srun of Slurm: what srun starts is not below it."""
-    return any(os.path.basename(read_command(process.pid).split(b"\0")[0]) == b"srun" for process in processes)
+    """Return True if one of the processes is a client of Slurm: what it starts is not below it."""
+    return any(os.path.basename(read_command(process.pid).split(b"\0")[0]) in SLURM for process in processes)
 
 
 def _is_own(pid: int) -> bool:

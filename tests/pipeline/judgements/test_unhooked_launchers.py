@@ -6,7 +6,7 @@ from time import process_time
 
 import pytest
 
-from pipeline.judgements.unhooked_launchers import CHECK, judge_launchers
+from pipeline.judgements.unhooked_launchers import CHECK, judge_blind_proof, judge_launchers
 from tests.fixers.setup_rig import MemoryTree
 
 START = "torchrun --standalone --nproc-per-node 2 train.py\n"
@@ -50,6 +50,16 @@ SET = "PYTHONPATH is set without its earlier value"
             f"docker run --rm --network host --gpus all -v /w -w /w {'-e A=1 ' * 9}img torchrun t.py\n",
             "run.sh:1",
             f"`docker run --rm --network host --gpus all -v /w -w /w {'-e A=1 ' * 9}img` removes its variables",
+        ),
+        (
+            'exec docker run img bash -c "cd $PWD && torchrun --standalone t.py"\n',
+            "run.sh:1",
+            "`exec docker run img bash -c cd $PWD && torchrun --standalone t.py` removes its variables",
+        ),
+        (
+            "docker run -v $PWD/t.py -w /w img torchrun t.py\n",
+            "run.sh:1",
+            "`docker run -v $PWD/t.py -w /w img` removes its variables",
         ),
         (
             "podman exec box bash -c 'cd /w && torchrun t.py'\n",
@@ -113,8 +123,9 @@ def test_the_command_itself_is_judged() -> None:
         f"python -{'I' * 200_000}! -m {START}",
         f"export PYTHONPATH=src\n{'PYTHONPATH=. true' * 5_000}\n{'torchrun train.py; ' * 8_000}",
         f"export PYTHONPATH=src\n{START * 10_000}",
+        "export PYTHONPATH=src\n" + "torchrun --master_port 1 t.py\n" * 5_000,
     ],
-    ids=["flags", "assignments", "a large script"],
+    ids=["flags", "assignments", "a large script", "many starts"],
 )
 def test_SE_12_hostile_scripts_take_little_time(text: str) -> None:
     began = process_time()
@@ -142,3 +153,53 @@ def test_a_command_that_removes_the_variables_of_its_script_is_an_error() -> Non
     assert found_in(START, ("env", "-i", "bash", "run.sh")) == (
         ("run.sh:1", "`env -i bash run.sh` removes its variables"),
     )
+
+
+@pytest.mark.parametrize("source", [". ./path.sh", "source path.sh || exit 1"])
+def test_a_sourced_script_hands_its_loss_to_its_caller(source: str) -> None:
+    files = {"train.sh": f"{source}\n{START}", "path.sh": "export PYTHONPATH=$PWD\n"}
+    where = "PYTHONPATH is set without its earlier value in line 1 of path.sh"
+    assert found_in("exec sbatch --wait train.sh\n", **files) == (("train.sh:2", where),)
+    assert found_in("bash path.sh\nbash train.sh\n", **{"path.sh": files["path.sh"], "train.sh": START}) == ()
+
+
+def test_a_script_with_many_variables_is_judged_in_linear_time() -> None:
+    value = "a " * 60_000
+    text = f"export PYTHONPATH=$PWD\nA='{value}'\n" + "torchrun " + "$A " * 20_000 + "\n"
+    assert len(text) < 256 * 2**10
+    started = process_time()
+    found_in(text)
+    assert process_time() - started < 10.0
+
+
+@pytest.mark.parametrize(
+    ("text", "programs"),
+    [
+        ("cat <<E | docker exec -i box bash\ntorchrun t.py\nE\n", "docker"),
+        ("DOCKER='docker run'\n$DOCKER img torchrun t.py\n", "docker"),
+        ("ssh localhost sudo torchrun t.py\n", "ssh, sudo"),
+        ("torchrun t.py\n", ""),
+        ("docker run img python t.py\n", ""),
+        ("torchrun sudoku.py --su-x --data my-docker/x\n", ""),
+    ],
+)
+def test_a_torchrun_that_no_proof_saw_is_an_error_if_it_may_have_started_elsewhere(text: str, programs: str) -> None:
+    report = judge_blind_proof(MemoryTree({"run.sh": text.encode()}), ("bash", "run.sh"))
+    assert [one.check for one in report.findings] == [CHECK] * bool(programs)
+    assert all(f"contains torchrun and {programs}:" in one.message for one in report.findings)
+
+
+def test_a_text_in_the_command_of_the_config_is_read_too() -> None:
+    text = "cd . && torchrun --standalone t.py"
+    found = found_in("", ("docker", "run", "img", "bash", "-c", text))
+    assert found == (("train.command", f"`docker run img bash -c {text}` removes its variables"),)
+
+
+@pytest.mark.parametrize("word", ['"$(x {} torchrun)"', "'x {} torchrun'", '"a $b {} torchrun"'])
+def test_texts_within_texts_are_read_to_a_limited_depth(word: str) -> None:
+    text = "y"
+    for _ in range(8):
+        text = word.format(text)
+    started = process_time()
+    found_in(f"sudo bash -c {text}\n")
+    assert process_time() - started < 5.0

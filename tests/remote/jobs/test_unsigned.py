@@ -56,8 +56,8 @@ def test_a_process_that_srun_started_elsewhere_ends_the_job_too(bench: Bench, tm
     assert result is not None and "is one of several processes of a training" in result.reason
 
 
-def test_srun_is_recognised_by_its_name() -> None:
-    for name, expected in (("srun", True), ("/usr/bin/srun", True), ("sruns", False)):
+def test_a_client_of_slurm_is_recognised_by_its_name() -> None:
+    for name, expected in (("srun", True), ("/usr/bin/sbatch", True), ("sruns", False)):
         with subprocess.Popen(["bash", "-c", f"exec -a {name} cat"], stdin=-1) as process:
             named = name.encode()
             until(lambda pid=process.pid, named=named: read_command(pid).split(b"\0")[0] == named, name)
