@@ -46,7 +46,7 @@ def create_private(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700)
     except FileNotFoundError:
-        if folder.parent.is_dir():  # /proc, for example, in which no folder can be created
+        if is_folder(folder.parent):  # /proc, for example, in which no folder can be created
             raise
         create_private(folder.parent)
         create_private(folder)
