@@ -56,14 +56,16 @@ class Fix:
         for note in notes:
             context.listener.note(note)
         context.evidence = replace(context.evidence, fixes=fix_rows(plan))
-        made = describe_made(len(rewrites), len(notes) - len(rewrites))
+        made = describe_made(len(rewrites), len(notes) - len(rewrites), before=len(view.survey.tree.fixed))
         show = complete_hint("pipeline fix --diff", view.host.name, view.loaded.name, view.given)
         follow_up = (f"only the copy on the host was changed; to see the changes: {show}",) if rewrites else ()
         return StageResult(Report(plan.findings), made, tuple(notes), follow_up=follow_up)
 
 
-def describe_made(files: int, repairs: int) -> str:
-    """Return '2 files rewritten, 1 change of the host's setup'."""
+def describe_made(files: int, repairs: int, *, before: int = 0) -> str:
+    """Return '2 files rewritten, 1 change of the host's setup'; `before` is the number of files rewritten earlier."""
+    if before and not files and not repairs:
+        return f"nothing more to fix, {count(before, 'file')} rewritten earlier"
     parts = [f"{count(files, 'file')} rewritten"] if files else []
     parts += [f"{count(repairs, 'change')} of the host's setup"] if repairs else []
     return ", ".join(parts) or "nothing to fix"

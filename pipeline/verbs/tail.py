@@ -30,10 +30,12 @@ from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey
+from remote.protocol.shell import shell_command
 from remote.protocol.text import one_line
 from remote.pull.live import mirrored_scalars, tail_scalars
 
 MOST_TAGS = 1000
+FLUSHED = "TensorBoard writes the first values after ten values, a flush, or two minutes"
 
 
 @dataclass
@@ -97,7 +99,8 @@ def waiting_words(name: str, run: RunSurvey, *, new: bool) -> str:
         return f"reading the scalars of {name}"
     message = f"waiting for {'new scalars' if new else 'the first scalar'} of {name}"
     at = describe_step(run.progress) if run.progress is not None else run.waits or "no optimizer step yet"
-    return f"{message} ({at}); TensorBoard writes the first values after ten values, a flush, or two minutes"
+    log = shell_command("pipeline logs -f {}", name)
+    return f"{message} ({at}); {FLUSHED}; a script without a tracker writes none: {log} shows its output"
 
 
 def _job_seen(note: RunNote, records: Records, *, reached: bool) -> JobOutcome:

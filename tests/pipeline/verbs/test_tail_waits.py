@@ -7,7 +7,10 @@ import pytest
 from pipeline.verbs.tail import waiting_words
 from remote.protocol.jobs import JobState, Progress, RunSurvey
 
-FLUSH = "TensorBoard writes the first values after ten values, a flush, or two minutes"
+FLUSH = (
+    "TensorBoard writes the first values after ten values, a flush, or two minutes; "
+    "a script without a tracker writes none: pipeline logs -f r shows its output"
+)
 
 
 @pytest.mark.parametrize(

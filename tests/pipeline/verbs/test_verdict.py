@@ -65,3 +65,8 @@ def test_the_stage_fix_counts_files_as_files() -> None:
     assert describe_made(1, 0) == "1 file rewritten"
     assert describe_made(2, 1) == "2 files rewritten, 1 change of the host's setup"
     assert describe_made(0, 0) == "nothing to fix"
+
+
+def test_the_stage_fix_counts_the_files_of_an_earlier_run_if_there_is_nothing_more_to_fix() -> None:
+    assert describe_made(0, 0, before=6) == "nothing more to fix, 6 files rewritten earlier"
+    assert describe_made(2, 0, before=6) == "2 files rewritten"
