@@ -65,7 +65,7 @@ FIXERS: dict[str, FixerEntry] = {
         5,
         {"base": TEXT, "torch": VERSION, "requirements": FILES, "index": TEXT, "find_links": TEXT, "no_index": FLAG},
     ),
-    "audio-backends": FixerEntry("setup", 3),
+    "audio-backends": FixerEntry("setup", 4),
     "hub-access": FixerEntry("setup", 1),
     "tokenizer": FixerEntry("setup", 1, {"repo": TEXT, "revision": TEXT, "source": TEXT, "folders": LIST}),
     "data-collator": FixerEntry("setup", 1, {"path": TEXT, "copies": LIST}),

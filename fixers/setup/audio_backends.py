@@ -8,6 +8,10 @@ What it does
     Missing packages are installed into a venv that halfstep created. For any other interpreter, the finding shows the
     command. Packages that the environment fixer will install are not reported.
 
+    A name counts only if it was imported from `datasets` or from these packages: `wandb.Audio`, a class of the
+    project or a module of the project does not. A column with `Audio(decode=False)` is not decoded. If the command
+    decodes no audio although its code could, use `fixers: {audio-backends: "off"}`.
+
 Why
     datasets 4 decodes audio only with torchcodec, which must match torch's minor version and needs the shared libraries
     of FFmpeg 4 to 8. Otherwise the first batch fails with `please install 'torchcodec'` or `Could not load
@@ -69,6 +73,8 @@ TORCHAUDIO_WITH_TORCHCODEC = (2, 9)
 """torchaudio.load calls torchcodec since this release (torchaudio 2.9, `load_with_torchcodec`)."""
 NEWEST_TORCHAUDIO = (2, 11)
 """Up to this release, each release of torchaudio was built for the torch release of the same number."""
+OR_OFF = ', or fixers: {audio-backends: "off"} if the command does not use it'
+"""The end of a hint about a package that the command may not use although its code does."""
 OLDEST_FFMPEG, NEWEST_FFMPEG = 4, 8
 
 
@@ -158,10 +164,11 @@ def judge_torchcodec(packages: Mapping[str, str], facts: AudioFacts) -> tuple[Fi
     if wanted is not None and torch and torch[:2] != wanted:
         have = packages["torch"]
         message = f"torchcodec {packages['torchcodec']} requires torch {_dotted(wanted)}, but torch {have} is installed"
-        found.append(_error(message, shell_command("pip install {}", _requirement("torchcodec", packages))))
+        install = shell_command("pip install {}", _requirement("torchcodec", packages))
+        found.append(_error(message, f"{install}{OR_OFF}"))
     if not any(OLDEST_FFMPEG <= release <= NEWEST_FFMPEG for release in facts.ffmpeg):
         message = f"torchcodec needs the shared libraries of FFmpeg {OLDEST_FFMPEG} to {NEWEST_FFMPEG}; none were found"
-        found.append(_error(message, "apt-get install ffmpeg, or Audio(decode=False) and soundfile"))
+        found.append(_error(message, f"apt-get install ffmpeg, or Audio(decode=False) and soundfile{OR_OFF}"))
     return tuple(found)
 
 
@@ -196,6 +203,7 @@ def _missing(package: str, interpreter: Interpreter, packages: Mapping[str, str]
     message = f"{reason or 'the project decodes audio with'} {package}, which is not installed for {interpreter.path}"
     fitting = only_torchaudio or package == "torchaudio"
     hint = install_on_host(interpreter.path, [_requirement(package, packages) if fitting else package])
+    hint += "" if package in use.always else OR_OFF
     return _error(message, hint, use.places.get(package, "interpreter"))
 
 

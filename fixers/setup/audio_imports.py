@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from posixpath import dirname
 
 from fixers.frame.site import Tree
-from fixers.setup.imported_modules import files_reached
+from fixers.setup.audio_columns import AudioColumns, columns_in, is_among
+from fixers.setup.imported_modules import files_reached, imports_of_script
+from fixers.sources.module_files import files_of
+from fixers.sources.names import Names, index_names
 from fixers.sources.syntax import parse_python
 from remote.protocol.dataclass import dataclass, field
 
 PACKAGES = ("soundfile", "librosa", "torchaudio", "torchcodec")
+Import = ast.Import | ast.ImportFrom
 NEEDLES = (*(package.encode() for package in PACKAGES), b"datasets")
 
 
@@ -19,12 +25,15 @@ class AudioUse:
     """The imported audio packages, whether datasets decodes audio, and whether `torchaudio.load` reads recordings.
 
     `places` maps each package to its first import, as in `train.py:3`, and torchcodec also to a call that needs it.
+    `always`: the modules that are imported whenever the command runs. `columns`: the audio columns of a single file.
     """
 
     packages: frozenset[str] = frozenset()
     datasets_audio: bool = False
     torchaudio_load: bool = False
     places: Mapping[str, str] = field(default_factory=dict, compare=False)
+    always: frozenset[str] = field(default=frozenset(), compare=False)
+    columns: AudioColumns = field(default=AudioColumns(), compare=False)
 
 
 def uses_of(tree: Tree, *, built_in: bool = False, command: Sequence[str] = ()) -> AudioUse:
@@ -33,37 +42,53 @@ def uses_of(tree: Tree, *, built_in: bool = False, command: Sequence[str] = ()) 
     If it is unknown which files the command reaches, all files count. `built_in`: the run uses the built-in trainer,
     which needs soundfile.
     """
-    uses = [AudioUse(frozenset({"soundfile"}))] if built_in else []
-    reached = files_reached(tree, command)
+    soundfile = frozenset({"soundfile"})
+    uses = [AudioUse(soundfile, always=soundfile)] if built_in else []
+    reached, paths = files_reached(tree, command), frozenset(tree.paths())
     for path in tree.paths() if reached is None else sorted(reached):
         if path.endswith(".py") and not path.startswith("tests/") and "/tests/" not in path:
             data = tree.read(path)
             if any(needle in data for needle in NEEDLES):
-                uses.append(uses_in(data, path))
+                uses.append(uses_in(data, path, paths))
+    uses = [_without_kept(use, [other.columns.kept for other in uses if other is not use]) for use in uses]
     return AudioUse(
         frozenset().union(*(use.packages for use in uses)),
         any(use.datasets_audio for use in uses),
         any(use.torchaudio_load for use in uses),
         {package: place for use in reversed(uses) for package, place in use.places.items()},
+        frozenset().union(imports_of_script(tree, command)[1], *(use.always for use in uses)),
     )
 
 
-def uses_in(data: bytes, path: str = "") -> AudioUse:
+def _without_kept(use: AudioUse, kept: Sequence[Collection[str]]) -> AudioUse:
+    """Return the use without the decoding of columns that other files keep as bytes."""
+    decoded = use.columns.decoded
+    if not decoded or any(not any(is_among(column, columns) for columns in kept) for column in decoded):
+        return use
+    needed = use.torchaudio_load or "torchcodec" in use.packages
+    places = {package: place for package, place in use.places.items() if package != "torchcodec" or needed}
+    return replace(use, datasets_audio=False, places=places)
+
+
+def uses_in(data: bytes, path: str = "", paths: Collection[str] = ()) -> AudioUse:
     """Return the audio packages that the Python file at `path` uses, or none if it does not parse.
 
-    Imports in `try` are ignored.
+    Imports in `try` are ignored, and so are modules of the project, whose files are `paths`.
     """
     try:
         module = parse_python(data)
     except (SyntaxError, ValueError):
         return AudioUse()
-    lines = _import_lines(module)
-    decodes = _decoding_line(module) if "datasets" in lines else 0
-    loads = _loading_line(module) if "torchaudio" in lines else 0
+    found = _import_lines(module)
+    lines = {root: line for root, line in found.items() if not any(files_of(root, dirname(path), paths))}
+    names = index_names(module) if lines.keys() & {"datasets", "torchaudio"} else None
+    columns = columns_in(names) if names is not None and "datasets" in lines else AudioColumns()
+    decodes = min(columns.decoded.values(), default=0)
+    loads = _loading_line(names) if names is not None and "torchaudio" in lines else 0
     packages = frozenset(lines.keys() & set(PACKAGES))
     needs = {"torchcodec": lines.get("torchcodec") or decodes or loads}
     places = {package: f"{path}:{line}" for package, line in {**lines, **needs}.items() if package in PACKAGES and line}
-    return AudioUse(packages, bool(decodes), bool(loads), places)
+    return AudioUse(packages, bool(decodes), bool(loads), places, columns=columns)
 
 
 def _import_lines(module: ast.Module) -> dict[str, int]:
@@ -76,38 +101,20 @@ def _import_lines(module: ast.Module) -> dict[str, int]:
     return lines
 
 
-def _imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    return (node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
+def _imports(tree: ast.AST) -> Iterator[Import]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
 
 
-def _roots(node: ast.Import | ast.ImportFrom) -> set[str]:
+def _roots(node: Import) -> set[str]:
     if isinstance(node, ast.ImportFrom):
         return {(node.module or "").partition(".")[0]} if not node.level else set()
     return {alias.name.partition(".")[0] for alias in node.names}
 
 
-def _loading_line(module: ast.Module) -> int:
+def _loading_line(names: Names) -> int:
     """Return the line of `torchaudio.load`, under any name of the module, or of `from torchaudio import load`, or 0."""
-    names: set[str] = set()
-    for node in _imports(module):
-        if isinstance(node, ast.Import):
-            names |= {alias.asname or alias.name for alias in node.names if alias.name == "torchaudio"}
-        elif node.module == "torchaudio" and "load" in [alias.name for alias in node.names]:
+    for node in names.of_type(ast.ImportFrom):
+        if node.module == "torchaudio" and not node.level and "load" in [alias.name for alias in node.names]:
             return node.lineno
-    loads = (node for node in ast.walk(module) if isinstance(node, ast.Attribute) and node.attr == "load")
-    return next((node.lineno for node in loads if isinstance(node.value, ast.Name) and node.value.id in names), 0)
-
-
-def _decoding_line(module: ast.Module) -> int:
-    """Return the line of a call of `Audio(...)` without `decode=False`, or 0."""
-    for node in ast.walk(module):
-        if isinstance(node, ast.Call):
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            kept = any(word.arg == "decode" and _is_false(word.value) for word in node.keywords)
-            if called == "Audio" and not kept:
-                return node.lineno
-    return 0
-
-
-def _is_false(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is False
+    loads = (node for node in names.of_type(ast.Attribute) if node.attr == "load")
+    return next((node.lineno for node in loads if names.meaning(node) == "torchaudio.load"), 0)

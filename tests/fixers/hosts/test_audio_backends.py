@@ -36,7 +36,7 @@ def test_an_interpreter_outside_the_project_is_reported_and_left(host):
     plan = audio_backends.plan(site_at(host, {"a.py": b"import soundfile"}, survey=survey))
     assert plan.empty
     assert [finding.severity for finding in plan.findings] == [Severity.ERROR]
-    assert plan.findings[0].hint == "(cd / && /usr/bin/python3 -m pip install soundfile)   (on the host)"
+    assert plan.findings[0].hint.startswith("(cd / && /usr/bin/python3 -m pip install soundfile)   (on the host), or ")
 
 
 def test_a_project_without_audio_has_no_finding(host):

@@ -26,23 +26,26 @@ def error(message, hint, where="interpreter"):
     return Finding("audio-backends", Severity.ERROR, message, where, hint, ExitCode.ENVIRONMENT)
 
 
-def lacks(package, python=THEIRS, where="a.py:1"):
+OR_OFF = ', or fixers: {audio-backends: "off"} if the command does not use it'
+
+
+def lacks(package, python=THEIRS, where="a.py:1", end=OR_OFF):
     return error(
         f"the project decodes audio with {package}, which is not installed for {python}",
-        f"(cd / && {python} -m pip install {package})   (on the host)",
+        f"(cd / && {python} -m pip install {package})   (on the host){end}",
         where,
     )
 
 
 NO_FFMPEG = error(
     "torchcodec needs the shared libraries of FFmpeg 4 to 8; none were found",
-    "apt-get install ffmpeg, or Audio(decode=False) and soundfile",
+    f"apt-get install ffmpeg, or Audio(decode=False) and soundfile{OR_OFF}",
 )
 
 
 def misfit(codec, wanted, torch, fitting):
     message = f"torchcodec {codec} requires torch {wanted}, but torch {torch} is installed"
-    return error(message, f"pip install {shlex.quote(fitting)}")
+    return error(message, f"pip install {shlex.quote(fitting)}{OR_OFF}")
 
 
 @pytest.mark.parametrize(
@@ -227,8 +230,8 @@ def test_an_installed_torchcodec_is_judged_and_kept():
 @pytest.mark.parametrize(
     ("config", "findings"),
     [
-        ({"model": {"id": "a/b"}}, (lacks("soundfile", where="interpreter"),)),
-        ({"model": {"id": "a/b"}, "command": None}, (lacks("soundfile", where="interpreter"),)),
+        ({"model": {"id": "a/b"}}, (lacks("soundfile", where="interpreter", end=""),)),
+        ({"model": {"id": "a/b"}, "command": None}, (lacks("soundfile", where="interpreter", end=""),)),
         ({"model": {"id": "a/b"}, "command": ["python", "a.py"]}, ()),
         ({"model": None}, ()),
         ({}, ()),
