@@ -44,12 +44,7 @@ def uses_of(tree: Tree, *, built_in: bool = False, command: Sequence[str] = ()) 
     """
     soundfile = frozenset({"soundfile"})
     uses = [AudioUse(soundfile, always=soundfile)] if built_in else []
-    reached, paths = files_reached(tree, command), frozenset(tree.paths())
-    for path in tree.paths() if reached is None else sorted(reached):
-        if path.endswith(".py") and not path.startswith("tests/") and "/tests/" not in path:
-            data = tree.read(path)
-            if any(needle in data for needle in NEEDLES):
-                uses.append(uses_in(data, path, paths))
+    uses += _uses_of_files(tree, files_reached(tree, command))
     uses = [_without_kept(use, [other.columns.kept for other in uses if other is not use]) for use in uses]
     return AudioUse(
         frozenset().union(*(use.packages for use in uses)),
@@ -58,6 +53,16 @@ def uses_of(tree: Tree, *, built_in: bool = False, command: Sequence[str] = ()) 
         {package: place for use in reversed(uses) for package, place in use.places.items()},
         frozenset().union(imports_of_script(tree, command)[1], *(use.always for use in uses)),
     )
+
+
+def _uses_of_files(tree: Tree, reached: Collection[str] | None) -> Iterator[AudioUse]:
+    """Yield the use of each of the files that may use audio packages; of all files if `reached` is None."""
+    paths = frozenset(tree.paths())
+    for path in tree.paths() if reached is None else sorted(reached):
+        if path.endswith(".py") and not path.startswith("tests/") and "/tests/" not in path:
+            data = tree.read(path)
+            if any(needle in data for needle in NEEDLES):
+                yield uses_in(data, path, paths)
 
 
 def _without_kept(use: AudioUse, kept: Sequence[Collection[str]]) -> AudioUse:
