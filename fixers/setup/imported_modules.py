@@ -14,13 +14,12 @@ from fixers.frame.findings import error, warning
 from fixers.frame.site import Tree
 from fixers.setup.project_packages import REQUIREMENTS
 from fixers.setup.started_files import python_files_of
-from fixers.sources.module_files import SOURCE_ROOTS, ModuleIndex, files_of, imported_names
+from fixers.setup.started_module import start_of
+from fixers.sources.module_files import ModuleIndex, files_of, imported_names
 from fixers.sources.syntax import parse_python
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 
-PYTHONS = ("python", "python3")
-LAUNCHERS = (*PYTHONS, "torchrun", "accelerate", "deepspeed")
 WITH_TORCH = frozenset(
     {"torch", "filelock", "typing_extensions", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "fsspec"}
     | {"pip", "setuptools", "pkg_resources", "distutils", "triton", "functorch", "torchgen"}
@@ -64,14 +63,17 @@ WELL_KNOWN = frozenset(WELL_KNOWN_NAMES.split()) | frozenset(PACKAGES)
 """Modules of published packages. No script adds a folder to its search path for them."""
 
 
-def imports_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+def imports_of_script(
+    tree: Tree, command: Sequence[str], search_path: Sequence[str] = ()
+) -> tuple[str, tuple[str, ...]]:
     """Return the script of the command, and the top-level modules that it and its local modules import at their start.
 
     Imports in functions, conditions and `try` are not included, and neither are modules of Python and of the project.
     If the script adds folders to the search path, only modules of well-known packages are included. Return ("", ()) if
-    the command names no script of the project, or if the script replaces modules.
+    the command names no script of the project, or if the script replaces modules. `search_path` are the project's
+    folders in PYTHONPATH.
     """
-    script, files = _files_of_script(tree, command)
+    script, files = _files_of_script(tree, command, search_path)
     modules = dict.fromkeys(module for _, found in files for module in found)
     return script, tuple(modules)
 
@@ -86,14 +88,16 @@ def trackers_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in TRACKERS if name in named)
 
 
-def _files_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, list[tuple[bytes, tuple[str, ...]]]]:
+def _files_of_script(
+    tree: Tree, command: Sequence[str], search_path: Sequence[str] = ()
+) -> tuple[str, list[tuple[bytes, tuple[str, ...]]]]:
     """Return the script, and of each file that it loads: the content, and the installed modules that it imports."""
     paths = {path for path in tree.paths() if path.endswith(".py")}
-    script = _script_of(command, paths)
+    start = start_of(command, paths, search_path)
     local = {part for path in paths for part in path.removesuffix(".py").split("/")}
-    roots, index = (posixpath.dirname(script), *SOURCE_ROOTS), ModuleIndex(paths)
+    index = ModuleIndex(paths)
     files: list[tuple[bytes, tuple[str, ...]]] = []
-    new, seen, extended = deque([script] if script else []), set[str](), False
+    new, seen, extended = deque([*start.packages, start.path] if start.path else []), set[str](), False
     while new:
         path = new.popleft()
         if path in seen:
@@ -106,9 +110,9 @@ def _files_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, list[tupl
         own, installed = _own_and_installed(data, local)
         files.append((data, installed))
         for module in dict.fromkeys(own):
-            loaded = tuple(_files_loaded(module, folder, paths, roots))
+            loaded = tuple(_files_loaded(module, folder, paths, start.roots))
             new += loaded or (index.files_of(module, folder) if extended else ())
-    return script, _only_well_known(files) if extended else files
+    return start.path, _only_well_known(files) if extended else files
 
 
 def _only_well_known(files: list[tuple[bytes, tuple[str, ...]]]) -> list[tuple[bytes, tuple[str, ...]]]:
@@ -190,13 +194,6 @@ def lacking_with_only_torch(modules: Collection[str]) -> tuple[str, ...]:
 def packages_of(modules: Collection[str]) -> tuple[str, ...]:
     """Return the names under which pip installs the modules."""
     return tuple(PACKAGES.get(module, module) for module in modules)
-
-
-def _script_of(command: Sequence[str], paths: Collection[str]) -> str:
-    if not command or posixpath.basename(command[0]) not in LAUNCHERS:
-        return ""
-    named = (each for word in command[1:] for each in (word, word.replace(".", "/") + ".py"))
-    return next((path for path in map(posixpath.normpath, named) if path in paths), "")
 
 
 def _trackers(data: bytes) -> Iterator[str]:

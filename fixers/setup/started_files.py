@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from fixers.frame.site import Tree
+from fixers.setup.started_module import start_of
 from fixers.sources.commands import is_shell
 from fixers.sources.named_files import NamedFiles
 from fixers.sources.shell_starts import LONGEST_TEXT, files_started, starts_unknown_files
@@ -28,7 +29,8 @@ def python_files_of(tree: Tree, command: Sequence[str]) -> frozenset[str] | None
     """
     paths = {path for path in tree.paths() if path.endswith(".py")}
     words = (each for word in command for each in (word, word.replace(".", "/") + ".py"))
-    found = {path for path in map(posixpath.normpath, words) if path in paths}
+    start = start_of(command, paths)
+    found = {path for path in (*map(posixpath.normpath, words), start.path, *start.packages) if path in paths}
     meant, size = NamedFiles(paths), 0
     for path, text in shell_scripts_of(tree, command):
         size += len(text)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fixers.frame.site import Tree
+from fixers.setup.started_module import MODULE_OPTIONS
 from fixers.sources.commands import is_shell
 from fixers.sources.config_files import read_config, reads_config
 from fixers.sources.module_files import files_of, imported_names
@@ -100,8 +101,8 @@ def _enter(reached: Reached, argv: Sequence[str], settings: StartSettings, *, st
     for before, word in zip(("", *argv), argv, strict=False):
         if before == "-c" and posixpath.basename(argv[0]) in SHELLS:
             _read_shell(reached, COMMAND, word.encode("utf-8", "surrogateescape"), settings)
-        if before == "-m" and (module := next(files_of(word, "", reached.paths), "")):
-            reached.add(module, settings, started=started)
+        for name in (f"{word}.__main__", word) if before in MODULE_OPTIONS else ():
+            reached.add(next(files_of(name, "", reached.paths), ""), settings, started=started)
         for part in (word, word.partition("=")[2]):
             if part:
                 reached.add(part, settings, started=started and part.endswith(".py"))

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
+from posixpath import isabs, normpath
 
+from fixers.frame.change import Plan
 from fixers.setup.environment import VENV, is_requested, venv_of
 from fixers.setup.imported_modules import imports_of_script, packages_of
 from fixers.setup.project_packages import REQUIREMENTS, NoPackages, ProjectPackages, names_of, read_packages
-from pipeline.runs.fixes import fixer_settings_of
+from pipeline.runs.fixes import fixer_settings_of, host_changes_of
 from pipeline.runs.view import View
 from remote.host import Host
 from remote.protocol.findings import Finding, Report
 from remote.protocol.shell import install_on_host
 
 # With -I, neither the project's folder nor a variable decides what this program imports. The folders of
-# PYTHONPATH, which login files may set, come last and are only searched.
+# PYTHONPATH, which login files or the config may set, come last and are only searched.
 ASK = (
     "import importlib.util, os, site, sys; site.addsitedir(site.getusersitepackages());"
-    "sys.path += filter(os.path.isabs, os.environ.get('PYTHONPATH', '').split(os.pathsep));"
-    "print(*(name for name in sys.stdin.read().split() if importlib.util.find_spec(name) is None))"
+    "names, _, folders = sys.stdin.read().partition(chr(10));"
+    "sys.path += filter(os.path.isabs, [*os.environ.get('PYTHONPATH', '').split(':'), *folders.split(':')]);"
+    "print(*(name for name in names.split() if importlib.util.find_spec(name) is None))"
 )
 TIMEOUT_S = 30.0
+UNFIT = ("python", "torch")
+"""The checks of an interpreter that does not run or has no torch, which no missing package outweighs."""
+UNKNOWN_FOLDER = re.compile(r"[$~{]|(?:^|/)\.\.(?:/|$)")
+"""Matches a folder in PYTHONPATH that is not known before the job starts, or that is above the project."""
+
+
+def missing_before(host: Host, view: View, fixes: Plan) -> Report:
+    """Return `missing_modules` unless the fixes change the environment, which then has other packages."""
+    changes = any(change.fixer == "environment" for change in host_changes_of(fixes))
+    return Report() if changes else missing_modules(host, view)
 
 
 def missing_after(host: Host, view: View, exit_status: int | None) -> Report:
@@ -45,16 +59,24 @@ def _hint_to_list(view: View, setting: object, packages: Sequence[str]) -> str:
     return "; then: ".join([*steps, "pipeline run" if is_own else f"pipeline run --set host.python={VENV}/bin/python"])
 
 
+def _in_project(folders: Sequence[str]) -> tuple[str, ...]:
+    """Return the relative folders, which Python searches from the project's folder."""
+    found = (normpath(folder) for folder in folders if folder and not isabs(folder))
+    return tuple("" if folder == "." else folder for folder in found)
+
+
 def missing_modules(host: Host, view: View) -> Report:
     """Return one warning with all modules that the script imports at its start and that the interpreter lacks.
 
     The interpreter only searches the modules; it imports none. If it cannot answer, the report is empty.
     """
     python, config = view.survey.interpreter, view.config
-    script, modules = imports_of_script(view.scan, config.command or ())
-    if python.error or not modules or "PYTHONPATH" in {**view.host.config.env, **config.env}:
+    folders = {**view.host.config.env, **config.env}.get("PYTHONPATH", "").split(":")
+    script, modules = imports_of_script(view.scan, config.command or (), _in_project(folders))
+    if python.error or not modules or any(map(UNKNOWN_FOLDER.search, folders)):
         return Report()
-    answer = host.probe([python.path, "-I", "-c", ASK], stdin=" ".join(modules).encode(), timeout_s=TIMEOUT_S)
+    asked = "\n".join((" ".join(modules), ":".join(folders)))
+    answer = host.probe([python.path, "-I", "-c", ASK], stdin=asked.encode(), timeout_s=TIMEOUT_S)
     missing = answer.stdout.decode("utf-8", "replace").split() if answer.ok else []
     lacking = [module for module in modules if module in missing]
     if not lacking:

@@ -16,7 +16,7 @@ from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.runs.fixes import host_changes_of, site_of
 from pipeline.runs.laptop_paths import laptop_paths
-from pipeline.runs.missing_modules import missing_modules
+from pipeline.runs.missing_modules import UNFIT, missing_before
 from pipeline.runs.new_run import describe_excluded
 from pipeline.runs.runtime import describe_runtime, wants_runtime
 from pipeline.runs.secrets import judge_secrets
@@ -63,7 +63,7 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
         unfit: tuple[Finding, ...] = ()
         if not any(change.fixer == "environment" for change in host_changes_of(seen.fixes)):
             unfit = _without_torch(context.view)
-            paths += missing_modules(context.host, context.view).findings if not unfit else ()
+            paths += missing_before(context.host, context.view, seen.fixes).findings if not unfit else ()
         unset = judge_secrets(named.host.config, named.loaded.config)
         runtime = describe_runtime(context.view)
     screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")
@@ -103,7 +103,7 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
 def _without_torch(view: View) -> tuple[Finding, ...]:
     """Return the error of an interpreter that does not run or has no torch, which no missing package outweighs."""
     found = judge_interpreter(view.survey.interpreter, need_of(view))
-    return tuple(one for one in found if one.check in ("python", "torch"))
+    return tuple(one for one in found if one.check in UNFIT)
 
 
 def _show_sync(screen: Screen, seen: Preview) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from pipeline.actions.preview import judge_without_proof, preview
+from pipeline.actions.preview import Preview, judge_without_proof, preview
 from pipeline.actions.proof import obstacle_to_proof, prove_in_scratch
 from pipeline.actions.session import host_session
 from pipeline.hosts.pending import PendingHost
@@ -14,7 +14,7 @@ from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome, StageOutcome, StageState, job_outcome
 from pipeline.runs.laptop_paths import laptop_paths
 from pipeline.runs.launch import describe_launch_changes
-from pipeline.runs.missing_modules import missing_after
+from pipeline.runs.missing_modules import UNFIT, missing_after, missing_before
 from pipeline.runs.runtime import describe_runtime
 from pipeline.runs.secrets import judge_secrets
 from pipeline.runs.selection import Selection
@@ -109,6 +109,7 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified
         again = ("pipeline run --until verify" if proof_wanted else "pipeline verify") if report.ok else ""
         report = report.plus(_not_checked(why_not, again, seen.stages, wanted=proof_wanted))
         not_checked = (("proof", why_not),)
+        report = report.plus(_lacking(context, seen, report))
     else:
         card = try_card(context)
         for words in filter(None, (describe_launch_changes(view), describe_runtime(view))):
@@ -142,6 +143,13 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified
 def proved_before(stages: Sequence[StageOutcome]) -> bool:
     """Return True if an earlier proof is still valid."""
     return any(stage.name == "verify" and stage.state is StageState.SKIPPED for stage in stages)
+
+
+def _lacking(context: Context, seen: Preview, report: Report) -> Report:
+    """Return the packages that the script lacks, unless an earlier proof is valid or the interpreter is unfit."""
+    if proved_before(seen.stages) or any(one.check in UNFIT for one in report.findings):
+        return Report()
+    return missing_before(context.host, context.view, seen.fixes)
 
 
 def _obstacle(view: View, report: Report, *, wanted: bool) -> str:

@@ -3,6 +3,7 @@
 import pytest
 
 from fixers.setup.imported_modules import (
+    files_reached,
     imports_of_script,
     lacking_with_only_torch,
     packages_of,
@@ -55,12 +56,40 @@ def test_a_relative_import_of_a_package_loads_the_package_too():
         (["python", "-m", "own.parts"], "own/parts.py"),
         (["uv", "run", "train.py"], ""),
         (["python", "elsewhere.py"], ""),
+        (["python", "-m", "own"], "own/__main__.py"),
+        (["python", "own", "--epochs", "3"], "own/__main__.py"),
+        (["python3", "-u", "-m", "made.step"], "src/made/step.py"),
+        (["torchrun", "--nproc-per-node", "2", "-m", "own.parts"], "own/parts.py"),
+        (["accelerate", "launch", "--module", "--num_processes", "2", "made.step"], "src/made/step.py"),
+        (["python", "-m", "torch.distributed.run", "--module", "own", "train"], "own/__main__.py"),
+        (["python", "-m", "accelerate.commands.launch", "train.py"], "train.py"),
+        (["python", "-m", "own.absent"], ""),
+        (["python", "-m", ".own"], ""),
+        (["deepspeed", "own"], "own/__main__.py"),
+        (["accelerate", "launch", "own"], ""),
         ([], ""),
     ],
 )
 def test_the_script_is_found_in_commands_that_use_the_host_s_interpreter(command, script):
-    tree = MemoryTree({"train.py": b"import numpy\n", **LOCAL})
+    more = {"own/__main__.py": b"", "src/made/step.py": b""}
+    tree = MemoryTree({"train.py": b"import numpy\n", **more, **LOCAL})
     assert imports_of_script(tree, command)[0] == script
+
+
+def test_a_module_loads_the_packages_that_contain_it_and_the_modules_beside_them():
+    files = {"a/__init__.py": b"import tqdm\n", "a/b/__init__.py": b"import jiwer\n"}
+    files |= {"a/b/__main__.py": b"from a import more\nfrom .near import x\n"}
+    files |= {"a/more.py": b"import librosa\n", "a/b/near.py": b"import soxr\n"}
+    command = ["torchrun", "-m", "a.b"]
+    assert imports_of_script(MemoryTree(files), command) == ("a/b/__main__.py", ("tqdm", "jiwer", "librosa", "soxr"))
+    assert files_reached(MemoryTree(files), command) == files.keys()
+
+
+def test_a_module_is_searched_in_the_folders_of_pythonpath():
+    files = {"code/lib/tool/run.py": b"import beside\nimport jiwer\n", "code/lib/beside.py": b"import soxr\n"}
+    command = ["python", "-m", "tool.run"]
+    assert imports_of_script(MemoryTree(files), command) == ("", ())
+    assert imports_of_script(MemoryTree(files), command, ["code/lib"]) == ("code/lib/tool/run.py", ("jiwer", "soxr"))
 
 
 def test_modules_are_named_as_pip_names_them():

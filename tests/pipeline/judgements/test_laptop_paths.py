@@ -12,7 +12,7 @@ from pipeline.judgements.certain_reads import _unique, certain_reads
 from pipeline.judgements.laptop_paths import Laptop, judge_laptop_paths, suspects
 from pipeline.judgements.path_literals import PathReader, StartSettings
 from pipeline.judgements.path_text import path_in
-from pipeline.judgements.started import paths_reached
+from pipeline.judgements.started import files_reached, paths_reached
 from remote.protocol.findings import Finding
 
 ON_LAPTOP = {"/home/me/corpus", "/home/me/proj/wavs", "/srv/sets", "/home/me/DataSets", "/home/me/models/phi"}
@@ -250,3 +250,9 @@ def test_only_tests_after_which_the_script_continues_are_optional() -> None:
     lines += ["if d:\n    exists(f)", "y = 1 if (2 if g else exists(h)) else 3"]
     reader = PathReader(ast.parse("\n".join(lines)), StartSettings())
     assert reader.guarded == {"exists", "a", "h"}
+
+
+@pytest.mark.parametrize("command", [("python", "-m", "tool"), ("accelerate", "launch", "--module", "tool", "--fast")])
+def test_the_main_file_of_a_package_that_the_command_starts_is_reached(command: tuple[str, ...]) -> None:
+    files = {"tool/__init__.py": "", "tool/__main__.py": "from .reading import read\n", "tool/reading.py": ""}
+    assert files_reached(Files(files), command) == files.keys()

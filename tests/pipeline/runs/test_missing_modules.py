@@ -37,7 +37,8 @@ def project(root: Path, *overrides: str) -> View:
                 " host.python=venv/bin/python"
             ],
         ),
-        (("env.PYTHONPATH=src",), []),
+        (("env.PYTHONPATH=$LIBRARIES:src",), []),
+        (("env.PYTHONPATH=../beside",), []),
     ],
 )
 def test_all_missing_modules_are_named_at_once(tmp_path: Path, overrides: tuple[str, ...], hints: list[str]) -> None:
@@ -65,6 +66,38 @@ def test_modules_on_the_module_path_of_the_login_files_are_not_missing(
     finally:
         host.close()
     assert finding.message.startswith("train.py imports no_such_two, which")
+
+
+def missing_with(tmp_path: Path, files: dict[str, str], command: str, search_path: str) -> list[str]:
+    """Return the messages about a project with these files and this PYTHONPATH."""
+    view = project(tmp_path / "project", f"command={command}", f"env.PYTHONPATH={search_path}")
+    for path, text in files.items():
+        (view.loaded.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (view.loaded.root / path).write_text(text)
+    host = local_host(str(install_payload(tmp_path / "host")))
+    try:
+        found = missing_modules(host, replace(view, scan=scan_project(view.loaded.root))).findings
+    finally:
+        host.close()
+    return [one.message.removesuffix(f", which {sys.executable} does not have") for one in found]
+
+
+def test_a_module_in_a_source_folder_is_followed_as_a_script_is(tmp_path: Path) -> None:
+    files = {
+        "code/tool/__main__.py": "import no_such_three, kept\nimport pytest\n",
+        "code/kept.py": "import no_such_four",
+    }
+    command = '["torchrun", "-m", "tool"]'
+    assert missing_with(tmp_path, files, command, "./code/") == [
+        "code/tool/__main__.py imports no_such_three, no_such_four"
+    ]
+
+
+def test_a_module_in_a_folder_of_the_host_that_pythonpath_names_is_not_missing(tmp_path: Path) -> None:
+    (tmp_path / "libraries").mkdir()
+    (tmp_path / "libraries/no_such_one.py").touch()
+    found = missing_with(tmp_path, {}, '["python", "train.py"]', f"{tmp_path}/libraries:.")
+    assert found == ["train.py imports no_such_two"]
 
 
 @pytest.mark.parametrize(
