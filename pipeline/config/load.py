@@ -23,6 +23,7 @@ from remote.protocol.dataclass import dataclass, field
 class LoadedConfig:
     """A run's config. `root` is the project's folder on the laptop; `fixer_settings` is `fixers:` without overrides.
 
+    `spelled` is the path of the project's folder as config and user wrote it, with its links.
     `varied` are the overrides that distinguish this run from the other runs of the same command. `named` are the
     settings of `train:` and `lora:` whose values the file's `command:` contains. `content` are the bytes of the file
     as they were parsed: use them instead of reading the file again, which may have changed in between.
@@ -31,6 +32,7 @@ class LoadedConfig:
     name: str
     path: Path
     root: Path
+    spelled: Path
     config: RunConfig
     fixer_settings: dict[str, Any] = field(default_factory=dict)
     varied: tuple[str, ...] = ()
@@ -65,7 +67,8 @@ def load_file(path: Path, cwd: Path, overrides: Sequence[str] = ()) -> LoadedCon
     document = file.with_overrides([parse_override(override) for override in overrides])
     written = validate(RunConfig, document)
     config = fill_command(written)
-    root = resolved(_base(path, cwd) / config.project)
+    spelled = (_base(path, cwd) / config.project).absolute()
+    root = resolved(spelled)
     if not is_folder(root):
         hidden = why_hidden(root)
         message = f"{root} cannot be read: {hidden}" if hidden else f"there is no folder {root}"
@@ -76,7 +79,7 @@ def load_file(path: Path, cwd: Path, overrides: Sequence[str] = ()) -> LoadedCon
     settings = file.values.get("fixers") or {}
     named = settings_named(written.command)
     settings = settings if isinstance(settings, dict) else {}
-    return LoadedConfig(path.stem, path, root, config, settings, named=named, content=content)
+    return LoadedConfig(path.stem, path, root, spelled, config, settings, named=named, content=content)
 
 
 def _base(path: Path, cwd: Path) -> Path:

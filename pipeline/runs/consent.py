@@ -16,6 +16,7 @@ from remote.errors import DataUntrusted, HostFileUntrusted, SecretsUntrusted
 from remote.link.address import LOCAL, is_this_machine
 from remote.link.prompter import Prompter, confirms
 from remote.project.data import outside_of
+from remote.project.links_out import contains_home, project_left
 from remote.project.paths import expanded, resolved
 from remote.project.repository import find_repository, repository_at
 from remote.project.user_folder import user_file
@@ -49,9 +50,10 @@ def require_project_consent(
     """Ask the user to confirm a `project:` outside of the config's own project.
 
     Otherwise a cloned project could upload the folders next to it unnoticed. A confirmation is valid for one machine.
+    The user did not choose where a typed path leads through a link out of a project.
     """
     own, root = own_project(loaded), loaded.root
-    if typed or root.is_relative_to(own):
+    if root.is_relative_to(own) or (typed and project_left(loaded.spelled) is None):
         return
     named = f"project {loaded.config.project} of {loaded.path}"
     message = f"{named} takes files from {_describe_path(root)}, outside of {own}"
@@ -72,12 +74,17 @@ def require_data_consent(
 
     Otherwise a cloned project could upload the user's files unnoticed. A confirmation is valid for one machine. No
     folder is read before it is confirmed. Return the folders from which `scan_data` may read, or None for data that
-    needs no confirmation.
+    needs no confirmation. The user did not choose where a typed path leads through a link out of a project; but with
+    `--host local`, nothing leaves this machine.
     """
     folder, path = data_folder(loaded), loaded.config.data.path
-    if typed or path is None or folder is None:
+    if path is None or folder is None:
         return None
-    named, setting = f"data.path {path} of {loaded.path}", f"data.path={expanded(path)}"
+    is_local = host is not None and host.config.host == LOCAL
+    is_linked = not is_local and project_left(loaded.root / expanded(path)) is not None
+    if typed and not is_linked:
+        return None
+    named, setting = f"data.path {path} of {loaded.path}", f"data.path={folder if is_linked else expanded(path)}"
     places = [loaded.root]
     for place in outside_of(folder, loaded.root):
         message = f"{named} takes data from {_describe_path(place)}, outside of the project"
@@ -163,14 +170,17 @@ def own_project(loaded: LoadedConfig) -> Path:
 
     A work tree is ignored if it contains the home folder, or if its index does not contain the config: a project may
     have been unpacked inside a larger repository of the user. The folder `configs` itself may be a git clone. For a
-    shipped config, return the root of the config's project.
+    shipped config, return the root of the config's project. If a link leads out of a project to the config, return
+    that project.
     """
     if is_shipped_config(loaded.path):
-        return loaded.root
+        return project_left(loaded.spelled) or loaded.root
+    if (left := project_left(folder_of(loaded.path))) is not None:
+        return left
     folder = resolved(folder_of(loaded.path))
     inner, outer = repository_at(loaded.path.parent), find_repository(folder)
-    own = folder if inner is None or _contains_home(resolved(inner.work_tree)) else resolved(inner.work_tree)
-    if outer is None or _contains_home(tree := resolved(outer.work_tree)):
+    own = folder if inner is None or contains_home(resolved(inner.work_tree)) else resolved(inner.work_tree)
+    if outer is None or contains_home(tree := resolved(outer.work_tree)):
         return own
     file = resolved(loaded.path.parent) / loaded.path.name
     tracked = tree == own or (file.is_relative_to(tree) and file.relative_to(tree).as_posix() in outer.tracked_paths())
@@ -178,8 +188,4 @@ def own_project(loaded: LoadedConfig) -> Path:
 
 
 def _describe_path(place: Path) -> str:
-    return f"{place} (your home folder)" if _contains_home(place) else str(place)
-
-
-def _contains_home(place: Path) -> bool:
-    return resolved(expanded("~")).is_relative_to(place)
+    return f"{place} (your home folder)" if contains_home(place) else str(place)

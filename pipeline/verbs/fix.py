@@ -25,6 +25,7 @@ from pipeline.show.screen import Screen
 from pipeline.stages.stage import RunOptions
 from pipeline.verbs.local_site import judge_card, local_site
 from remote.errors import BadUsage
+from remote.project.links_out import project_left
 from remote.project.paths import is_folder, resolved
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
@@ -92,6 +93,10 @@ def _summarise(screen: Screen, plan: Plan, *, verbose: bool, done: bool) -> None
 
 def _folder(path: Path | None) -> Path:
     root = resolved(path or Path.cwd())
+    if path is not None and (left := project_left(path)) is not None:
+        message = f"{path} leads through a link to {root}, outside of {left}; nothing was changed"
+        hint = shell_command("pipeline fix {}", str(root))
+        raise BadUsage(message, where="PATH", hint=hint, instead=(str(path), str(root)))
     if not is_folder(root):
         instead = (str(path), str(Path(path).parent)) if path is not None and is_folder(root.parent) else None
         raise BadUsage(f"{root} is not a folder", where="PATH", hint="pipeline fix .", instead=instead)
