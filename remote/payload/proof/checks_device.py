@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Optional
 
 from remote.payload.proof.evidence import Evidence, Result, error, passed, some, warning
+from remote.payload.proof.hooks.eval_mode import DROPOUT
 from remote.protocol.proof import NotChecked
 from remote.protocol.quantities import duration
 
@@ -86,9 +87,12 @@ def _attention(evidence: Evidence) -> Result:
 
 
 def _mode(evidence: Evidence) -> Result:
-    name = evidence.flags.eval_mode
+    name, effect = evidence.flags.eval_mode, evidence.flags.eval_effect
+    if effect:
+        difference = "without dropout" if effect == DROPOUT else f"which changes its layers {effect}"
+        return warning("train-mode", f"{name} is trained in eval mode, {difference}", hint="model.train()")
     if name:
-        return warning("train-mode", f"{name} is trained in eval mode, without dropout", hint="model.train()")
+        return passed("train-mode", f"{name} is in eval mode, which changes none of the layers that are trained")
     return passed("train-mode", "the model is in training mode")
 
 

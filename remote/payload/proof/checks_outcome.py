@@ -7,7 +7,7 @@ from typing import Iterator, Optional
 
 from remote.payload.proof.evidence import Evidence, Result, error, passed, warning
 from remote.payload.proof.failure_text import failure_text
-from remote.payload.proof.no_steps import explain_no_steps, ran_without_hooks
+from remote.payload.proof.no_steps import could_not_record, explain_no_steps
 from remote.payload.proof.unhooked import UNSIGNED
 from remote.protocol.exits import ExitCode
 from remote.protocol.proof import NotChecked
@@ -40,7 +40,7 @@ def _outcome(evidence: Evidence) -> Iterator[Result]:
         yield error("gpu-memory", evidence.memory.shortage(), hint=evidence.memory.hint, code=ExitCode.GPU)
     elif failure is not None:
         yield from _failed(evidence, failure)
-    elif not evidence.steps and (ran_without_hooks(evidence) or not evidence.timed_out):
+    elif not evidence.steps and (could_not_record(evidence) or not evidence.timed_out):
         reason = explain_no_steps(evidence)
         yield warning("proof-blind", reason.message, hint=reason.hint)
     else:

@@ -20,6 +20,7 @@ from remote.payload.proof import (
 )
 from remote.payload.proof.evidence import Evidence, Result
 from remote.payload.proof.hooks.step import Step
+from remote.payload.proof.missing_parts import without_unfounded
 from remote.payload.proof.provenance import find_origins
 from remote.protocol.findings import Finding
 from remote.protocol.proof import DtypeRow, NotChecked, ProofReport, ProvedStep
@@ -77,7 +78,7 @@ def _results(evidence: Evidence) -> Iterator[Result]:
         yield NotChecked("process-reports", "no process of the command trained a model under the hooks")
         return
     for checks in CHECKS:
-        yield from checks.judge(evidence)
+        yield from without_unfounded(evidence, checks.judge(evidence))
     yield from NEVER_CHECKED
 
 

@@ -6,6 +6,7 @@ the ports of these processes and run code in them.
 
 from __future__ import annotations
 
+import os
 from typing import Dict, Iterable, Mapping, NamedTuple, Optional
 
 from remote.payload.processes.identity import Process, read_environment
@@ -68,9 +69,17 @@ def reason_of(why: str) -> Reason:
 
 
 def shown(python: Python) -> str:
-    """Return the command of a process for a message."""
+    """Return the command of a process for a message, between backticks.
+
+    In a long command, folders are left out, so that the names of interpreter and script remain. The id of the process
+    follows a command of which a part is missing.
+    """
     command = python.command
-    return command if len(command) <= LONGEST_COMMAND else f"{command[: LONGEST_COMMAND - 3]}..."
+    if len(command) <= LONGEST_COMMAND:
+        return f"`{command}`"
+    names = " ".join(os.path.basename(word) if word.startswith("/") else word for word in command.split(" "))
+    part = names if len(names) <= LONGEST_COMMAND else f"{names[: LONGEST_COMMAND - 3]}..."
+    return f"`{part}` (process {python.pid})"
 
 
 def judge_unsigned(pythons: Iterable[Python]) -> Optional[Reason]:
@@ -80,7 +89,7 @@ def judge_unsigned(pythons: Iterable[Python]) -> Optional[Reason]:
         return None
     message, hint = reason_of(python.why)
     return Reason(
-        f"`{shown(python)}` is one of several processes of a training, and runs without the hooks, which sign what the"
+        f"{shown(python)} is one of several processes of a training, and runs without the hooks, which sign what the"
         f" processes send each other, so another user of this host could run code under your account: {message}",
         hint,
     )

@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .batch_report import LossUse
+from .foreign import parameters_in, read
 from .modules import first_float
 from .places import Project
 from .step import Step
@@ -33,7 +34,7 @@ class LossMeasure:
 
     def note_output(self, root: Any, inputs: Dict[str, Any], output: Any) -> None:
         """Keep the loss of a completed model call until backward starts."""
-        if next(root.parameters(), None) is None:
+        if not parameters_in(root):
             return
         step = _trainer_step()
         items = inputs.get(ITEMS) if step is None else step.f_locals.get(ITEMS)
@@ -73,7 +74,7 @@ def loss_of(output: Any) -> Optional[Any]:
 
     Return None unless it is a single number.
     """
-    loss = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
+    loss = output.get("loss") if isinstance(output, dict) else read(output, "loss")
     loss = first_float(output if loss is None else loss)
     return loss if loss is not None and loss.numel() == 1 else None
 

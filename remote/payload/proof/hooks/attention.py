@@ -6,6 +6,7 @@ import sys
 from typing import Any, Dict, List, Tuple
 
 from .autocast import autocast_dtype
+from .foreign import read
 from .report import AttentionCalls, AttentionTables
 from .tensors import dtype_name
 
@@ -30,7 +31,7 @@ class AttentionMeasure:
 
     def summary(self, roots: List[Any]) -> AttentionTables:
         """Return every kind of call, and the attention implementations that the models' configs name."""
-        configured = {str(getattr(getattr(root, "config", None), "_attn_implementation", "") or "") for root in roots}
+        configured = {str(read(root, "config", "_attn_implementation") or "") for root in roots}
         return AttentionTables(tuple(self._calls.values()), tuple(sorted(configured - {""})))
 
 

@@ -9,6 +9,7 @@ from .accumulation import LossMeasure, excess
 from .autocast import autocast_dtype
 from .batch_report import BatchTables, EntropyTargets, LabelCounts, RowEnds, ValueTargets
 from .counterfactual import ModelCall, examine
+from .foreign import items_of, parameters_in, read
 from .inputs import InputMeasure
 from .labels import count_values, measure_labels
 from .report import Counterfactual
@@ -54,7 +55,7 @@ class Batches:
 
     def note_call(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], output: Any, step: int) -> None:
         """Record a completed model call in the optimizer step with the index `step`."""
-        given = next((dict(arg) for arg in args if hasattr(arg, "keys")), {})
+        given = next((items_of(arg) for arg in args if hasattr(arg, "keys")), {})
         inputs = {**{str(at): arg for at, arg in enumerate(args)}, **given, **kwargs}
         self.targets.end(inputs)
         self._inputs.note(inputs, step)
@@ -71,11 +72,11 @@ class Batches:
 
     def _keep_call(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         """Keep the last call of the largest model, unless one of its inputs requires gradients."""
-        size = sum(p.numel() for p in root.parameters())
+        size = sum(p.numel() for p in parameters_in(root))
         given = [*args, *kwargs.values()]
-        if size < self._size or any(getattr(one, "requires_grad", False) for one in given):
+        if size < self._size or any(read(one, "requires_grad") for one in given):
             return
-        device = next((p.device.type for p in root.parameters()), "cpu")
+        device = next((p.device.type for p in parameters_in(root)), "cpu")
         self._size, self.call = size, ModelCall(root, args, kwargs, device, autocast_dtype(device))
 
     def note_values(self, loss: str, target: Any, lengths: Any) -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import Any, Callable
 
+from .foreign import result_of
 from .report import Crash
 
 LONGEST_MESSAGE = 2000
@@ -21,7 +22,7 @@ def watch_exit(pid: int, failed: Callable[[Crash], None], ended: Callable[[], No
 
     def report(kind: Any, error: Any, trace: Any) -> None:
         if os.getpid() == pid:
-            failed(Crash(kind.__name__, str(error)[:LONGEST_MESSAGE]))
+            failed(Crash(kind.__name__, result_of(lambda: str(error), "")[:LONGEST_MESSAGE]))
         previous(kind, error, trace)
 
     sys.excepthook = report

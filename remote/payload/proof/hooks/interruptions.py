@@ -5,6 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
+from .eval_mode import affected_layers
+from .foreign import parameters_in
 from .monitor import Anomaly
 from .rules import adapter_is_idle
 from .tensors import dtype_name, living_names, local
@@ -113,7 +115,7 @@ class Interruptions:
         module = self._evaluated() if self._evaluated is not None else None
         # A frozen module that runs without gradients stays in eval mode on purpose.
         trained = [p for p in parameters if p.requires_grad and id(p) not in untouched]
-        if module is not None and not module.training and trained and _holds(module, trained):
+        if module is not None and not module.training and trained and _holds(module, trained) and _differs(module):
             message = f"{type(module).__name__} is still in eval mode {STEPS} steps after the {self._cause}"
             warnings.append(_warning("train-mode", message, step))
         known = self._trained_among(parameters)
@@ -185,9 +187,14 @@ def _differ(before: Any, after: Any) -> bool:
     return bool(gap > ROUNDING * before.float().abs().sum())
 
 
+def _differs(module: Any) -> bool:
+    """Return True if eval mode changes what the module computes."""
+    return next(affected_layers(module), None) is not None
+
+
 def _holds(module: Any, parameters: List[Any]) -> bool:
     """Return True if the module contains most of the trained weights."""
-    inside = {id(p) for p in module.parameters()}
+    inside = {id(p) for p in parameters_in(module)}
     held_elements = sum(p.numel() for p in parameters if id(p) in inside)
     return bool(held_elements > MOST * sum(p.numel() for p in parameters))
 

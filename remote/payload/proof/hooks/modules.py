@@ -7,6 +7,7 @@ import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from .autocast import autocast_dtype
+from .foreign import named_modules, parameters_in, read
 from .report import ModuleOutputs
 from .tensors import clean_name, dtype_name, local
 
@@ -45,8 +46,8 @@ class ModuleMeasure:
 
     def _attach(self, root: Any) -> List[Any]:
         handles = []
-        for name, module in list(root.named_modules())[:MAX_MODULES]:
-            leaf = next(module.children(), None) is None
+        for name, module in named_modules(root)[:MAX_MODULES]:
+            leaf = not read(module, "_modules")
             handles.append(module.register_forward_hook(self._hook(clean_name(name) or WHOLE, leaf)))
         self._owners.update(_callable_owners(root))
         return handles
@@ -67,7 +68,7 @@ class ModuleMeasure:
         if tensor is None or not tensor.numel():
             return
         self._note_output(tensor, leaf=leaf)
-        if leaf and next(module.parameters(recurse=False), None) is not None:
+        if leaf and any(p is not None for p in module._parameters.values()):
             self._autocast.add(autocast_dtype(tensor.device.type) or "off")
         # The norm reads the tensor once, without the copy that abs() would make.
         largest = torch.linalg.vector_norm(local(tensor), float("inf")).float()
@@ -100,9 +101,9 @@ def _callable_owners(root: Any) -> Iterator[Tuple[str, str]]:
     """
     nn = sys.modules["torch"].nn
     containers = {"": False}
-    for name, module in list(root.named_modules())[1:MAX_MODULES]:
+    for name, module in named_modules(root)[1:MAX_MODULES]:
         containers[name] = isinstance(module, (nn.ModuleList, nn.ModuleDict))
-        if containers[name] or not any(p.requires_grad for p in module.parameters()):
+        if containers[name] or not any(p.requires_grad for p in parameters_in(module)):
             continue
         owner = name.rpartition(".")[0]
         while containers.get(owner):

@@ -7,6 +7,7 @@ import sys
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
+from .foreign import named_parameters, parameters_in
 from .patching import replace
 from .places import Place, Project
 from .quiet import Ledger, quiet
@@ -96,7 +97,7 @@ class Origins:
         rows: Dict[Tuple[str, str, Place], HalfEntry] = dict(self._entries)
         seen = set()
         held = [("", p, place) for one, place in self._living(optimizers) for p in parameters_of(one)]
-        named = [(name, p, None) for root in roots for name, p in root.named_parameters()]
+        named = [(name, p, None) for root in roots for name, p in named_parameters(root)]
         for name, parameter, built in [*named, *held]:
             dtype = dtype_name(parameter.dtype)
             if id(parameter) in seen or dtype not in HALF:
@@ -130,13 +131,13 @@ def patch_parameters(torch: Any, origins: Origins) -> None:
         def applying(self: Any, *args: Any, **kwargs: Any) -> Any:
             if depth[0]:
                 return original(self, *args, **kwargs)
-            before = {id(p): p.dtype for p in self.parameters()}
+            before = {id(p): p.dtype for p in parameters_in(self)}
             depth[0] += 1
             try:
                 result = original(self, *args, **kwargs)
             finally:
                 depth[0] -= 1
-            origins.cast([p for p in self.parameters() if _is_half(p) and before.get(id(p)) != p.dtype])
+            origins.cast([p for p in parameters_in(self) if _is_half(p) and before.get(id(p)) != p.dtype])
             return result
 
         return applying

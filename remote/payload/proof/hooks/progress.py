@@ -9,6 +9,7 @@ import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from .device import peak_bytes
+from .foreign import read
 from .step import Step
 
 LARGEST_FILE = 2**28
@@ -167,11 +168,11 @@ def planned_steps_of(owners: Iterator[Any]) -> Optional[int]:
     for owner in owners:
         modules = [kind.__module__ for kind in type(owner).__mro__]
         if "transformers.trainer" in modules:
-            return _count(getattr(getattr(owner, "state", None), "max_steps", None))
-        trainer = getattr(owner, "trainer", None) if modules[0].startswith(LIGHTNING) else None
-        module = getattr(trainer, "lightning_module", None)
-        if getattr(module, "automatic_optimization", False):
-            return _count(getattr(trainer, "estimated_stepping_batches", None))
+            return _count(read(owner, "state", "max_steps"))
+        trainer = read(owner, "trainer") if modules[0].startswith(LIGHTNING) else None
+        module = read(trainer, "lightning_module")
+        if read(module, "automatic_optimization"):
+            return _count(read(trainer, "estimated_stepping_batches"))
     return None
 
 

@@ -6,14 +6,15 @@ import dataclasses
 import os
 import sys
 import time
-import traceback
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, cast
 
 from .attention import AttentionMeasure
-from .autocast import accelerate_only_on_card, autocast_caches
+from .autocast import autocast_caches
 from .batches import Batches
-from .device import peak_memory, synchronize
+from .device import synchronize
+from .eval_mode import EvalMode
 from .exits import watch_exit
+from .foreign import result_of
 from .gradient_flow import FlowRecorder
 from .hold import hold, watch_runner
 from .interruptions import Interruptions
@@ -23,10 +24,10 @@ from .modules import MEASURED_FORWARDS, ModuleMeasure
 from .origins import Origins
 from .quiet import Ledger, quiet
 from .recorder import DetailRecorder, number_in_environment
-from .report import Crash, Flags, RankReport, write_json
-from .schedules import zero_from
+from .report import Counterfactual, Crash, Flags, RankReport, write_json
 from .step_log import Clip, StepLog
-from .tensors import dtype_name, local, read_losses
+from .summary import make_report
+from .tensors import dtype_name, local
 from .trained import Trained
 
 WRITE_EVERY_S = 20.0
@@ -52,6 +53,7 @@ class ProofRecorder:
         self.origins = Origins(self.ledger)
         self.batches = Batches()
         self.modules = ModuleMeasure(self.batches.targets.note_output)
+        self.eval_mode = EvalMode(self._evaluating)
         self.attentions = AttentionMeasure()
         self.trained = Trained()
         self.scaler: Optional[Any] = None
@@ -95,8 +97,7 @@ class ProofRecorder:
         self.modules.begin(root)
         if self.stepped_in_cache and autocast_caches():
             self._flag(step_in_autocast_cache=True)
-        if not root.training:
-            self._flag(eval_mode=type(root).__name__)
+        self.eval_mode.begin(root)
 
     @quiet
     def _inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], output: Any) -> None:
@@ -168,6 +169,10 @@ class ProofRecorder:
         self.batches.losses.before_backward(loss)
         self.loss_dtypes.add(dtype_name(loss.dtype))
 
+    def _evaluating(self, model: str, effect: str) -> None:
+        if effect or not self.flags.eval_mode:
+            self._flag(eval_mode=model, eval_effect=effect or self.flags.eval_effect)
+
     def _flag(self, **flags: Any) -> None:
         self.flags = dataclasses.replace(self.flags, **flags)
 
@@ -189,9 +194,13 @@ class ProofRecorder:
         self.flow.after_clipping(parameters, known, float(limit), scale)
 
     @quiet
-    def attempt(self, optimizer: Any, scaler: Any) -> None:
+    def _attempt(self, optimizer: Any) -> None:
         self.trained.add(optimizer)
         self.trained.before_step(optimizer)
+
+    @quiet
+    def attempt(self, optimizer: Any, scaler: Any) -> None:
+        self._attempt(optimizer)
         self.flow.built(optimizer)
         self.flow.before_step(optimizer, scaler)
 
@@ -202,22 +211,26 @@ class ProofRecorder:
             self.norm = self.trained.measure(optimizer)
 
     def after_step(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
+        self._changed(optimizer, skipped)
         self._after_step(optimizer, scale, skipped)
         # After a scaled step, the report waits, because the scale is not yet updated and other optimizers may step.
         if scaler is None and len(self.trained.optimizers) == 1:
             self._finish_if_ready(averages=self.trained.averages.any)
 
     @quiet
-    def _after_step(self, optimizer: Any, scale: Optional[float], skipped: bool) -> None:
+    def _changed(self, optimizer: Any, skipped: bool) -> None:
+        self.stepping = None
         self.flow.after_step(optimizer, skipped)
         self.stepped_in_cache = self.stepped_in_cache or (not skipped and autocast_caches())
-        self.stepping = None
         if not skipped:
             self.trained.after_step(optimizer)
-        if optimizer is not self.trained.main or self.trained.tables is None:
+
+    @quiet
+    def _after_step(self, optimizer: Any, scale: Optional[float], skipped: bool) -> None:
+        if optimizer is not self.trained.main:
             return
         entered = time.perf_counter()
-        synchronize(self.trained.tables.device)
+        synchronize(self.trained.device)
         now = time.perf_counter()
         number, seconds = len(self.log.steps) + 1, self.ledger.end_step(entered, now)
         measured = MeasuredStep(self.trained, optimizer, scale, skipped, self.losses, self.clips, self.norm)
@@ -225,6 +238,7 @@ class ProofRecorder:
         self.losses, self.clips, self.norm = [], [], None
         if len(self.log.steps) >= MEASURED_FORWARDS:
             self.release()
+            self.eval_mode.release()
         self.ready = self.log.may_stop(idle=self.trained.idle, put_back=self.trained.put_back)
         self._publish_step()
 
@@ -261,38 +275,19 @@ class ProofRecorder:
             return
         self.written, self.last_write = state != "running", time.perf_counter()
         base = RankReport(self.rank, state, self.world, self._crash, tuple(self.ledger.faults))
-        try:
-            report = self._report(base)
-        except Exception:  # noqa: BLE001 - an incomplete report is better than no report
-            report = dataclasses.replace(base, faults=(*base.faults, traceback.format_exc(limit=-3)))
+        report = make_report(self, base)
         path = os.path.join(self.folder, f"rank-{self.rank}-{os.getpid()}.json")
         if state == "done":
             # This report remains if the process dies in the following recomputation.
             write_json(path, dataclasses.replace(report, state="running"))
-            again = self.batches.recompute(self.trained.main, self.log.steps, self.world)
-            report = dataclasses.replace(report, counterfactual=again)
+            report = dataclasses.replace(report, counterfactual=self._recomputed())
         write_json(path, report)
+
+    def _recomputed(self) -> Counterfactual:
+        why = Counterfactual(why="the model's last call could not be compared with another call")
+        again = result_of(lambda: self.batches.recompute(self.trained.main, self.log.steps, self.world), why)
+        return cast(Counterfactual, again)
 
     def _failed(self, crash: Crash) -> None:
         self._crash = crash
         self.write("exception")
-
-    def _report(self, base: RankReport) -> RankReport:
-        model, trained = self.trained.summary()
-        return dataclasses.replace(
-            base,
-            steps=tuple(self.log.steps),
-            open_losses=read_losses(self.losses),
-            loss_dtypes=tuple(sorted(self.loss_dtypes)),
-            has_scaler=self.scaler is not None,
-            zero_rate_from=zero_from(self.scheduler, len(self.log.steps), int(os.environ.get("HALFSTEP_STEPS") or 0)),
-            model=model,
-            trained=trained,
-            gradient_flow=self.flow.summary(),
-            batches=self.batches.summary(),
-            modules=self.modules.summary(),
-            attention=self.attentions.summary(self.trained.roots),
-            flags=dataclasses.replace(self.flags, accelerate_only_on_card=accelerate_only_on_card()),
-            memory=peak_memory(model.device),
-            provenance=self.origins.summary(self.trained.roots, self.trained.optimizers),
-        )

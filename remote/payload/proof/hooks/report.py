@@ -190,7 +190,9 @@ class AttentionTables:
 
 @dataclass(frozen=True)
 class Flags:
-    """Single observations. `eval_mode`: the class of a model that was trained in eval mode, or "".
+    """Single observations. `eval_mode`: the class of a model with trained weights that was called in eval mode, or "".
+
+    `eval_effect`: the kind of its layers that eval mode changes: "dropout", the class of the layers, or "".
 
     `autocast_only_on_card`, `scaler_only_on_card`: the command requested autocast or a loss scaler, but PyTorch
     disabled it because there is no card. `accelerate_only_on_card`: Accelerate disabled autocast and the loss scaler.
@@ -200,6 +202,7 @@ class Flags:
     """
 
     eval_mode: str = ""
+    eval_effect: str = ""
     autocast_off: bool = False
     autocast_only_on_card: bool = False
     scaler_only_on_card: bool = False
@@ -248,6 +251,7 @@ class Provenance:
 class RankReport:
     """The report of one process. `state`: running, done, exited or exception; `faults`: errors of the hooks themselves.
 
+    `missing`: the parts of this report that could not be made, with the reason. They have their default values.
     `open_losses`: the losses of backward passes that no step followed. `zero_rate_from`: the step from which the
     learning rate schedule is 0 to the end.
     """
@@ -257,6 +261,7 @@ class RankReport:
     world: int = 1
     crash: Optional[Crash] = None
     faults: Tuple[str, ...] = ()
+    missing: Dict[str, str] = field(default_factory=dict)
     steps: Tuple[Step, ...] = ()
     open_losses: Tuple[float, ...] = ()
     loss_dtypes: Tuple[str, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Optional, Tuple
 
 from .batch_report import RowEnds
+from .foreign import read
 
 IGNORED = -100
 NEARLY_ALL = 0.95
@@ -68,5 +69,5 @@ def measure_ends(root: Any, inputs: Dict[str, Any]) -> Optional[RowEnds]:
 
 def _configured_ends(root: Any) -> Tuple[Any, ...]:
     """Return the ids that the config of a transformers model names as the end of text."""
-    known = getattr(getattr(getattr(root, "module", root), "config", None), "eos_token_id", None)
+    known = read(read(root, "module", otherwise=root), "config", "eos_token_id")
     return tuple(known) if isinstance(known, (list, tuple)) else (known,)

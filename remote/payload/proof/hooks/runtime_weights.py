@@ -8,6 +8,7 @@ import weakref
 from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
 from .autocast import autocast_dtype
+from .foreign import named_buffers, named_modules, named_parameters, parameters_in
 from .patching import Handles
 from .runtime import CHANGES, RuntimePlan
 from .tensors import dtype_name, parameters_of
@@ -70,7 +71,7 @@ class Weights:
         torch = sys.modules["torch"]
         if self.plan.frozen != "float16":
             return False
-        named = [row for model in models for row in (*model.named_parameters(), *model.named_buffers())]
+        named = [row for model in models for row in (*named_parameters(model), *named_buffers(model))]
         frozen = [(name, p) for name, p in named if p.dtype == torch.bfloat16 and not p.requires_grad]
         wide = [name for name, p in frozen if p.numel() and float(p.detach().abs().max()) > LARGEST_FLOAT16]
         _cast_together([p for name, p in frozen if name not in wide], torch.float16)
@@ -84,7 +85,7 @@ class Weights:
 
     def _flatten(self, models: List[Any]) -> None:
         for model in models:
-            for module in model.modules():
+            for _, module in named_modules(model):
                 # Recurrent layers need their weights in one block of memory.
                 if hasattr(module, "flatten_parameters"):
                     module.flatten_parameters()
@@ -92,7 +93,7 @@ class Weights:
     def after_cast(self, module: Any) -> None:
         """Undo a cast of trained parameters to half precision that was made after their optimizer was created."""
         held = {id(p) for optimizer in self.optimizers for p in parameters_of(optimizer)}
-        back = [p for p in module.parameters() if id(p) in held and p.requires_grad and _is_half(p)]
+        back = [p for p in parameters_in(module) if id(p) in held and p.requires_grad and _is_half(p)]
         if back and not any(_is_sharded(p) for p in back):
             _cast_together(back, sys.modules["torch"].float32)
             CHANGES.announce(f"undid a cast of {len(back)} trained tensors to half precision{CHANGES.at()}")
@@ -135,7 +136,7 @@ def _is_sharded(tensor: Any) -> bool:
 
 
 def _has_parameters(module: Any) -> bool:
-    return next(module.parameters(), None) is not None
+    return bool(parameters_in(module))
 
 
 def _cast_together(parameters: List[Any], dtype: Any) -> None:
@@ -173,4 +174,4 @@ def _models_of(parameters: List[Any]) -> List[Any]:
     modules = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
     children = {id(child) for one in modules for child in vars(one).get("_modules", {}).values()}
     outer = [one for one in modules if id(one) not in children and "_modules" in vars(one)]
-    return [one for one in outer if any(id(p) in held for p in one.parameters())]
+    return [one for one in outer if any(id(p) in held for p in parameters_in(one))]

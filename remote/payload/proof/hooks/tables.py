@@ -6,6 +6,7 @@ import sys
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from .device import describe_device
+from .foreign import named_buffers, named_parameters, read
 from .report import CastTensor, DtypeCount, ModelTables, TrainableTensor
 from .tensors import clean_name, count_dtypes, dtype_name, name_parameters, parameters_of
 
@@ -29,7 +30,7 @@ def describe(
     names = name_parameters(roots)
     parameters = _without_duplicates([row for root in roots for row in _parameters(root)])
     buffers = _without_duplicates(
-        [("buffer", clean_name(name), b) for root in roots for name, b in root.named_buffers()]
+        [("buffer", clean_name(name), b) for root in roots for name, b in named_buffers(root)]
     )
     held = [(one, p) for one in optimizers for p in parameters_of(one)]
     tracked = {id(p) for one in [*optimizers, *built] for p in parameters_of(one)}
@@ -59,7 +60,7 @@ def _names_of(parameters: List[Any], names: Dict[int, str]) -> Tuple[str, ...]:
 
 
 def _parameters(root: Any) -> Iterator[Row]:
-    for name, parameter in root.named_parameters():
+    for name, parameter in named_parameters(root):
         yield "trainable" if parameter.requires_grad else "frozen", clean_name(name), parameter
 
 
@@ -100,8 +101,8 @@ def _without_duplicates(rows: List[Row]) -> List[Row]:
 def _reduce_dtype(roots: List[Any]) -> Optional[str]:
     """Return the dtype in which FSDP reduces gradients, or None without FSDP's mixed precision."""
     for root in roots:
-        policy = getattr(root, "mixed_precision", None)
-        dtype = getattr(policy, "reduce_dtype", None) or getattr(policy, "param_dtype", None)
+        policy = read(root, "mixed_precision")
+        dtype = read(policy, "reduce_dtype") or read(policy, "param_dtype")
         if dtype is not None:
             return dtype_name(dtype)
     return None

@@ -8,6 +8,7 @@ import re
 import sys
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
+from .foreign import named_parameters, parameters_in
 from .report import DtypeCount
 
 SAMPLE = 1024
@@ -69,10 +70,10 @@ def values_of(tensor: Any) -> Any:
 def name_parameters(roots: Iterable[Any]) -> Dict[int, str]:
     """Return parameter names by id. The largest model comes first, so that a part called alone keeps its full name."""
     names: Dict[int, str] = {}
-    ordered = sorted(roots, key=lambda root: -sum(1 for _ in root.parameters()))
+    ordered = sorted(roots, key=lambda root: -len(parameters_in(root)))
     for at, root in enumerate(ordered):
         prefix = "" if at == 0 else f"{type(root).__name__}."
-        for name, parameter in root.named_parameters():
+        for name, parameter in named_parameters(root):
             names.setdefault(id(parameter), prefix + clean_name(name))
     return names
 
@@ -103,7 +104,7 @@ def _living_owners(wanted: Dict[int, Any]) -> Dict[int, Tuple[Any, str]]:
     torch = sys.modules["torch"]
     owners: Dict[int, Tuple[Any, str]] = {}
     for module in [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]:
-        for name, parameter in module.named_parameters():
+        for name, parameter in named_parameters(module):
             cleaned = clean_name(name)
             if id(parameter) in wanted and len(cleaned) > len(owners.get(id(parameter), (None, ""))[1]):
                 owners[id(parameter)] = module, cleaned

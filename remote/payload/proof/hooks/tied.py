@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
+from .foreign import read, result_of
 from .tensors import fingerprint, moved
 from .weights_report import UntiedHead
 
@@ -18,7 +19,7 @@ def find_untied(roots: List[Any], names: Dict[int, str], has_moved: Dict[str, bo
     Copies that PEFT trains do not count, because they are saved with the adapter.
     """
     for root in roots:
-        pair = _pair(getattr(root, "module", root))
+        pair = _pair(read(root, "module", otherwise=root))
         if pair is None or pair[0] is pair[1] or pair[0].data_ptr() == pair[1].data_ptr():
             continue
         embedding, head = (names.get(id(one), "") for one in pair)
@@ -38,12 +39,11 @@ def find_untied(roots: List[Any], names: Dict[int, str], has_moved: Dict[str, bo
 
 def _pair(root: Any) -> Optional[Tuple[Any, Any]]:
     """Return the weights of embedding and head if the model's config ties them, otherwise None."""
-    config = getattr(root, "config", None)
-    if not getattr(config, "tie_word_embeddings", False) or not hasattr(root, "get_output_embeddings"):
+    if not read(root, "config", "tie_word_embeddings"):
         return None
-    weights: List[Any] = [
-        getattr(part, "weight", None) for part in (root.get_input_embeddings(), root.get_output_embeddings())
-    ]
+    # A model without embeddings has these methods too, and they raise an exception.
+    parts = [result_of(read(root, name)) for name in ("get_input_embeddings", "get_output_embeddings")]
+    weights: List[Any] = [read(part, "weight") for part in parts]
     torch = sys.modules["torch"]
     are_tensors = all(isinstance(one, torch.Tensor) and one.is_floating_point() and one.numel() for one in weights)
     return (weights[0], weights[1]) if are_tensors and weights[0].shape == weights[1].shape else None

@@ -7,7 +7,9 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 from .averages import Averages
 from .changes import Changes
-from .report import ModelTables, TrainedTensors
+from .foreign import named_parameters
+from .parts import Parts
+from .report import Device, ModelTables, TrainedTensors
 from .tables import describe, state_dtypes
 from .tensors import (
     dtype_name,
@@ -21,6 +23,7 @@ from .tensors import (
     trained_by,
 )
 from .tied import find_untied
+from .weights_report import ChangedBetween, HalfAverage
 
 IDLE = ("none", "zero")
 
@@ -47,6 +50,11 @@ class Trained:
         self.averages = Averages()
         self._unheld_before: Dict[str, Tuple[Any, Any]] = {}
         self._uncalled: Dict[int, str] = {}
+
+    @property
+    def device(self) -> Device:
+        """The device of the models, or the CPU if they could not be described."""
+        return self.tables.device if self.tables is not None else Device("cpu")
 
     @property
     def optimizers(self) -> List[Any]:
@@ -81,10 +89,10 @@ class Trained:
             self._waiting.append(optimizer)
             return
         self._optimizers[id(optimizer)] = optimizer
+        self.main = max(self.optimizers, key=lambda one: sum(p.numel() for p in parameters_of(one)))
         called = name_parameters(self.roots)
         strays = {id(p): p for one in self.optimizers for p in parameters_of(one) if id(p) not in called}
         self._uncalled = name_uncalled(strays) if strays else {}
-        self.main = max(self.optimizers, key=lambda one: sum(p.numel() for p in parameters_of(one)))
         self.tables = self._describe()
         self._before.update(fingerprint(self.named(optimizer)))
         self.averages.begin(self.named(optimizer))
@@ -129,7 +137,7 @@ class Trained:
         They may be half-precision copies of parameters that an optimizer holds.
         """
         held = {id(p) for one in self.optimizers for p in parameters_of(one)}
-        named = [(name, p) for root in self.roots for name, p in root.named_parameters()]
+        named = [(name, p) for root in self.roots for name, p in named_parameters(root)]
         return [(name, p) for name, p in named if p.requires_grad and id(p) not in held]
 
     def named(self, optimizer: Any) -> List[Tuple[str, Any]]:
@@ -158,12 +166,20 @@ class Trained:
     def _describe(self) -> ModelTables:
         return describe(self.roots, self.optimizers, self._built_as, list(self._built), self._uncalled)
 
-    def summary(self) -> Tuple[ModelTables, TrainedTensors]:
+    def summary(self, parts: Parts) -> Tuple[ModelTables, TrainedTensors]:
         """Return the tables of models and optimizers from before the first step, and the changes since then."""
+        model = parts.make("model", lambda: self.tables or self._describe(), ModelTables())
+        return model, parts.make("trained", lambda: self._changes_of_weights(parts), TrainedTensors())
+
+    def _average(self) -> HalfAverage:
         self.averages.look()
+        return self.averages.summary()
+
+    def _changes_of_weights(self, parts: Parts) -> TrainedTensors:
+        average = parts.make("average", self._average, HalfAverage())
         after = fingerprint([row for one in self.optimizers for row in self.named(one)])
         has_moved = moved(self._before, after)
-        trained = TrainedTensors(
+        return TrainedTensors(
             optimizers=tuple(sorted({type(one).__name__ for one in self.optimizers})),
             optimizer_state=state_dtypes(self.optimizers),
             gradients={name: tuple(states) for name, states in self.gradients.items()},
@@ -172,8 +188,7 @@ class Trained:
             nonfinite=tuple(sorted(set(nonfinite(after)) - set(nonfinite(self._before)))),
             weights_sum=sum(float(total) for _, total in after.values()),
             unoptimized_changed=any(moved(self._unheld_before, fingerprint(self._unheld())).values()),
-            changed_between_steps=self._changes.summary(),
-            untied=find_untied(self.roots, name_parameters(self.roots), has_moved),
-            average=self.averages.summary(),
+            changed_between_steps=parts.make("changes", self._changes.summary, ChangedBetween()),
+            untied=parts.make("untied", lambda: find_untied(self.roots, name_parameters(self.roots), has_moved), None),
+            average=average,
         )
-        return self.tables or self._describe(), trained

@@ -4,5 +4,8 @@ expects: train-mode
 """
 
 import mini
+from torch import nn
 
-mini.train(mini.build().eval())
+model = mini.build()
+model.head = nn.Sequential(nn.Dropout(0.1), model.head)
+mini.train(model.eval())
