@@ -9,7 +9,8 @@ from typing import Any, Dict, List
 
 from remote.payload.jobs.state import judge_job, run_layout
 from remote.payload.output.job_folder import newest_job
-from remote.payload.processes.identity import Process, marked_processes, read_process, send_signal
+from remote.payload.processes.identity import Process, read_process, send_signal
+from remote.payload.processes.marked import marked_processes
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode

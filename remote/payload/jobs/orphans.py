@@ -1,4 +1,4 @@
-"""Find the living processes of a job whose supervisor has died."""
+"""Find the living processes of a job, also those of a job whose supervisor has died."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 from typing import List, Tuple
 
 from remote.payload.files.records import read_record
-from remote.payload.processes.identity import Process, descendants, is_alive, marked_processes
+from remote.payload.processes.identity import Descendants, Process, descendants, is_alive
+from remote.payload.processes.marked import Marked, marked_processes, united
 from remote.protocol.jobs import Started
 from remote.protocol.layout import JobLayout, RunLayout
 
@@ -17,10 +18,31 @@ def orphans_of(run: RunLayout, job: JobLayout) -> List[Process]:
     The exit recorder is the parent of the job's first process.
     """
     started = read_record(job.supervisor, Started)
-    processes = {process.pid: process for process in marked_processes(*_marks(run, job))}
+    marked = marked_processes(*_marks(run, job))
     if started is not None and is_alive(started.child_pid, started.child_start_ticks, started.boot_id):
-        processes.update({process.pid: process for process in descendants(started.child_pid)})
-    return list(processes.values())
+        return united(marked, descendants(started.child_pid))
+    return marked
+
+
+class Members:
+    """The living processes of a job that this process supervises, for repeated calls.
+
+    They are the descendants of this process, and the processes that a service has started for the job on this machine,
+    such as the steps of `sbatch --wait`. The steps of a job of our own under Slurm are ended by Slurm: `below` omits
+    them.
+    """
+
+    def __init__(self, run: RunLayout, job: JobLayout) -> None:
+        self._below = Descendants(os.getpid())
+        self._marked = Marked(*_marks(run, job))
+
+    def below(self) -> List[Process]:
+        """Return the descendants of this process."""
+        return self._below.read()
+
+    def all(self) -> List[Process]:
+        """Return every process of the job."""
+        return united(self._below.read(), self._marked.read())
 
 
 def _marks(run: RunLayout, job: JobLayout) -> Tuple[str, str]:

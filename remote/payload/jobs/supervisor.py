@@ -17,9 +17,9 @@ from remote.payload.jobs.exit_recorder import fork_recorded
 from remote.payload.jobs.job_loop import JobLoop, Signals
 from remote.payload.jobs.notification import send_notification
 from remote.payload.jobs.oom import count_oom_kills
-from remote.payload.jobs.orphans import orphans_of
+from remote.payload.jobs.orphans import Members, orphans_of
 from remote.payload.jobs.turn import await_turn, record_waiting
-from remote.payload.processes.identity import Descendants, Process, boot_id, is_alive, read_process, starts_steps
+from remote.payload.processes.identity import Process, boot_id, is_alive, read_process
 from remote.payload.processes.launch import (
     Launch,
     job_argv,
@@ -133,17 +133,17 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
         limited = backend == "slurm" and signals.at_time_limit
         return continue_run(os.path.abspath(sys.argv[0]), run, job, spec, given.secrets, result) if limited else result
 
-    running = Descendants(os.getpid())
+    running, refused = Members(run, job), False
 
     def members() -> List[Process]:
-        return _without(child.pid, running.read())
+        # The SIGTERM at the end of a job under Slurm is sent by Slurm. A refused job is killed at once.
+        return _without(child.pid, running.below() if backend == "slurm" and not refused else running.all())
 
     def refusal() -> str:
-        if not environment[KEY]:
-            return ""
-        below = running.read()
-        away = backend == "slurm" or starts_steps(below)
-        return _why_unsigned([*below, *(orphans_of(run, job) if away else [])], hooks)
+        nonlocal refused
+        why = _why_unsigned(running.all(), hooks) if environment[KEY] else ""
+        refused = refused or bool(why)
+        return why
 
     loop = JobLoop(run, job, spec, child, members, signals, finish=finish, refusal=refusal)
     return Ended(spec, for_notification, loop.run(kills_before))

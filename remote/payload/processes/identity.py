@@ -11,7 +11,6 @@ from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 from remote.protocol.dataclass import dataclass
 
-SLURM = (b"srun", b"sbatch", b"salloc")
 HELPERS = (
     b"multiprocessing.spawn",
     b"multiprocessing.forkserver",
@@ -152,32 +151,6 @@ def _below(roots: Iterable[int], processes: Iterable[Process]) -> List[Process]:
         result += found
         waiting += [process.pid for process in found]
     return result
-
-
-def marked_processes(*marks: str) -> List[Process]:
-    """Return the living processes of this user whose environment has each of `marks` (NAME=value), or [] without /proc.
-
-    Root can read the environment of every process, and another user can copy the marks from a command line.
-    """
-    variables = {os.fsencode(mark) for mark in marks}
-    result = []
-    for process in all_processes():
-        is_other = process.pid != os.getpid() and not process.dead and _is_own(process.pid)
-        if is_other and variables.issubset(read_environment(process.pid)):
-            result.append(process)
-    return result
-
-
-def starts_steps(processes: Iterable[Process]) -> bool:
-    """Return True if one of the processes is a client of Slurm: what it starts is not below it."""
-    return any(os.path.basename(read_command(process.pid).split(b"\0")[0]) in SLURM for process in processes)
-
-
-def _is_own(pid: int) -> bool:
-    try:
-        return os.stat(f"/proc/{pid}").st_uid == os.getuid()
-    except OSError:
-        return False
 
 
 def read_environment(pid: int) -> Tuple[bytes, ...]:

@@ -17,14 +17,7 @@ from typing import Any, Dict, List, Optional
 
 from remote.payload.files.data_links import place_data
 from remote.payload.processes.ending import Ending
-from remote.payload.processes.identity import (
-    Descendants,
-    Process,
-    descendants,
-    marked_processes,
-    read_process,
-    starts_steps,
-)
+from remote.payload.processes.identity import Descendants, Process, descendants, read_process
 from remote.payload.processes.launch import (
     Launch,
     job_argv,
@@ -33,6 +26,7 @@ from remote.payload.processes.launch import (
     renew_rendezvous,
     start_gated,
 )
+from remote.payload.processes.marked import Marked, united
 from remote.payload.processes.subreaper import become_subreaper
 from remote.payload.proof.evidence import Evidence, Ranks
 from remote.payload.proof.hooks.step import Step
@@ -106,6 +100,7 @@ class Runner:
         self._pythons = Pythons(scratch.hooks, scratch.reports)
         self._signs = has_key(request.environment)
         self._running = Descendants(os.getpid())
+        self._marked = Marked(f"HALFSTEP_PROOF={scratch.reports}")
         self._ranks = Ranks(scratch.reports)
 
     def run(self) -> Any:
@@ -203,10 +198,8 @@ class Runner:
         return self._pythons.is_unhooked(now) or (self._signs and self._pythons.saw_unsigned)
 
     def _processes(self) -> List[Process]:
-        """Return the processes of the command, with those that srun starts."""
-        running = self._running.read()
-        away = "SLURM_JOB_ID" in os.environ or starts_steps(running)
-        return [*running, *(marked_processes(f"HALFSTEP_PROOF={self._scratch.reports}") if away else [])]
+        """Return the processes of the command, also those that a service such as Slurm has started."""
+        return united(self._running.read(), self._marked.read())
 
     def _reap(self, leader: int) -> None:
         while True:
@@ -226,7 +219,7 @@ class Runner:
 
     def _end_all(self) -> None:
         """Kill every process without letting it save, because a trainer's clean exit may take minutes."""
-        ending = Ending(lambda: descendants(os.getpid()), time.monotonic(), 0.0)
+        ending = Ending(self._processes, time.monotonic(), 0.0)
         while not ending.advance(time.monotonic()):
             self._reap(-1)
             time.sleep(0.01)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.diagnosis.diagnose import diagnose_text
-from remote.operations.jobs import start_job
+from remote.operations.jobs import start_job, stop_job
 from remote.payload.jobs.verdict import Evidence, judge_end
-from remote.payload.processes.identity import read_command, read_process, starts_steps
+from remote.payload.processes.identity import read_process
 from remote.payload.proof.unhooked import find_unsigned
 from remote.protocol.job_requests import StartRequest
 from remote.protocol.jobs import JobResult, JobState
@@ -38,31 +39,35 @@ def test_a_job_ends_before_unhooked_processes_exchange_anything(bench: Bench, st
     assert [one.check for one in diagnose_text(bench.output())][:1] == ["unsigned-processes"]
 
 
-def test_a_process_that_srun_started_elsewhere_ends_the_job_too(bench: Bench, tmp_path: Path) -> None:
-    kept = tmp_path / "variables"
-    spec = replace(
-        bench.spec(), argv=("bash", "-c", f"env -0 > {kept}.new; mv {kept}.new {kept}; exec -a srun sleep 600")
-    )
+def kept_variables(bench: Bench, kept: Path) -> dict[str, str]:
+    """Start a job that writes its variables into a file and then sleeps, and return the variables."""
+    spec = replace(bench.spec(), argv=("bash", "-c", f"env -0 > {kept}.new; mv {kept}.new {kept}; exec sleep 600"))
     start_job(bench.host, StartRequest(PROJECT, spec, "tiny"))
-    until(kept.exists, "srun")
-    given = dict(one.split("=", 1) for one in kept.read_text().split("\0") if "=" in one)
-    environment = {**given, "WORLD_SIZE": "2", "RANK": "0", "PYTHONPATH": "src"}
+    until(kept.exists, "the job")
+    return dict(one.split("=", 1) for one in kept.read_text().split("\0") if "=" in one)
+
+
+def test_a_process_that_a_service_started_for_the_job_ends_the_job_and_is_killed(bench: Bench, tmp_path: Path) -> None:
+    environment = {**kept_variables(bench, tmp_path / "kept"), "WORLD_SIZE": "2", "RANK": "0", "PYTHONPATH": "src"}
     with subprocess.Popen([sys.executable, "-c", LOADED], env=environment) as process:
         try:
             until(lambda: bench.survey().state is JobState.FAILED, seconds=120.0)
+            assert process.wait(timeout=60) == -signal.SIGKILL
         finally:
             process.kill()
     result = bench.survey().result
     assert result is not None and "is one of several processes of a training" in result.reason
 
 
-def test_a_client_of_slurm_is_recognised_by_its_name() -> None:
-    for name, expected in (("srun", True), ("/usr/bin/sbatch", True), ("sruns", False)):
-        with subprocess.Popen(["bash", "-c", f"exec -a {name} cat"], stdin=-1) as process:
-            named = name.encode()
-            until(lambda pid=process.pid, named=named: read_command(pid).split(b"\0")[0] == named, name)
-            assert starts_steps(filter(None, [read_process(process.pid)])) is expected
+def test_a_stop_ends_a_process_that_a_service_started_for_the_job(bench: Bench, tmp_path: Path) -> None:
+    environment = kept_variables(bench, tmp_path / "kept")
+    with subprocess.Popen(["sleep", "600"], env=environment) as process:
+        try:
+            answer = stop_job(bench.host, PROJECT, bench.spec().run)
+            assert process.wait(timeout=60) == -signal.SIGTERM
+        finally:
             process.kill()
+    assert (answer.state, answer.left) == (JobState.STOPPED, ())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,64 @@
+"""The processes of this user that have a job's variables, also those that a service such as Slurm has started."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Callable, Dict, List, Set, Tuple
+
+from remote.payload.processes.identity import Process, all_processes, read_environment, read_process
+
+SETTLED_S = 10.0
+"""A service starts a process under its own user, and sets user and variables in this time."""
+
+
+def marked_processes(*marks: str) -> List[Process]:
+    """Return the living processes of this user whose environment has each of `marks` (NAME=value), or [] without /proc.
+
+    Root can read the environment of every process, and another user can copy the marks from a command line.
+    """
+    return [process for process in all_processes() if not process.dead and _has_marks(process.pid, _encoded(marks))]
+
+
+class Marked:
+    """The marked processes, for repeated calls: any other process is read only in the first SETTLED_S seconds."""
+
+    def __init__(self, *marks: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._marks = _encoded(marks)
+        self._clock = clock
+        self._first_seen: Dict[int, float] = {}
+
+    def read(self) -> List[Process]:
+        """Return the living marked processes, or [] without /proc."""
+        if not os.path.isdir("/proc/self"):
+            return []
+        now = self._clock()
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        self._first_seen = {pid: self._first_seen.get(pid, now) for pid in pids}
+        marked = []
+        for pid, since in self._first_seen.items():
+            process = read_process(pid) if now - since <= SETTLED_S and _has_marks(pid, self._marks) else None
+            if process is not None and not process.dead:
+                self._first_seen[pid] = now
+                marked.append(process)
+        return marked
+
+
+def united(first: List[Process], second: List[Process]) -> List[Process]:
+    """Return the processes of both lists, each once."""
+    return list({process.pid: process for process in (*first, *second)}.values())
+
+
+def _encoded(marks: Tuple[str, ...]) -> Set[bytes]:
+    return {os.fsencode(mark) for mark in marks}
+
+
+def _has_marks(pid: int, marks: Set[bytes]) -> bool:
+    return pid != os.getpid() and _is_own(pid) and marks.issubset(read_environment(pid))
+
+
+def _is_own(pid: int) -> bool:
+    try:
+        return os.stat(f"/proc/{pid}").st_uid == os.getuid()
+    except OSError:
+        return False
