@@ -16,7 +16,11 @@ SHELLS = ("sh", "bash", "zsh", "dash", "ksh")
 TEXT_FOLLOWS = re.compile(r"-\w*c")
 SHEBANG = re.compile(rb"#![^\n]{0,80}\b(?:ba|z|da|k)?sh\b")
 WORD = re.compile(rb"[\w./-]+")
-SHELL_FILE = re.compile(rb".+\.(?:sh|bash|zsh|ksh|slurm|sbatch|job)\b")
+SHELL_ENDINGS = (
+    *(".sh", ".bash", ".zsh", ".ksh"),
+    *(".slurm", ".sbatch", ".slrm", ".sl", ".sb", ".batch", ".job", ".pbs", ".qsub", ".lsf"),
+)
+SHELL_FILE = re.compile(rb".+(?:%s)\b" % "|".join(map(re.escape, SHELL_ENDINGS)).encode())
 LONGEST_PATH = 400
 MOST_BYTES = 4 * 2**20
 """The maximum size of all shell scripts of a command."""
@@ -60,6 +64,7 @@ def shell_scripts_of(tree: Tree, command: Sequence[str]) -> Iterator[tuple[str, 
         size += len(text)
         yield path, text
         waiting += [(file, "") for name in _shell_files_in(text) for file in files.new(name, path) or ()]
+        waiting += [(file, "") for file in _scripts_without_ending(tree, text, path, files.known) if file not in seen]
 
 
 def _shell_files_in(text: bytes) -> Iterable[str]:
@@ -67,6 +72,14 @@ def _shell_files_in(text: bytes) -> Iterable[str]:
     words = (word for word in WORD.findall(text[:LONGEST_TEXT]) if len(word) <= LONGEST_PATH)
     found = (SHELL_FILE.match(word) for word in dict.fromkeys(words))
     return dict.fromkeys(each[0].decode() for each in found if each)
+
+
+def _scripts_without_ending(tree: Tree, text: bytes, path: str, every: Collection[str]) -> list[str]:
+    """Return the shell scripts without an ending, such as `./launch`, that the beginning of a text names."""
+    names = {word for word in WORD.findall(text[:LONGEST_TEXT]) if b"." not in word.rpartition(b"/")[2]}
+    folders = {"", posixpath.dirname(path)}
+    paths = {posixpath.normpath(posixpath.join(folder, name.decode())) for name in names for folder in folders}
+    return [each for each in sorted(paths.intersection(every)) if SHEBANG.match(tree.read(each))]
 
 
 def _shell_words(tree: Tree, command: Sequence[str], every: Collection[str]) -> Iterator[tuple[str, str]]:

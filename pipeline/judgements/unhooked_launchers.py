@@ -14,7 +14,7 @@ from itertools import islice
 from posixpath import basename
 
 from fixers.frame.site import Tree
-from fixers.setup.started_files import shell_scripts_of
+from fixers.setup.started_files import SHELL_ENDINGS, shell_scripts_of
 from fixers.sources.shell_values import DECLARATIONS, Values, values_in
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.splice import line_of
@@ -28,17 +28,17 @@ CHECK = "unsigned-processes"
 PATH = "PYTHONPATH"
 KEY = "HALFSTEP_KEY_FILE"
 ELSEWHERE = re.compile(
-    rb"(?<![\w.-])(?:docker|podman|nerdctl|apptainer|singularity|enroot|sbatch|srun|salloc|sudo|su|doas|runuser|ssh"
-    rb"|systemd-run)(?![\w.-])"
+    rb"(?<![\w.-])(?:(?:docker|podman)(?:-\w+)?|nerdctl|apptainer|singularity|enroot|shifter|kubectl|lxc|incus|sbatch|srun"
+    rb"|salloc|qsub|bsub|flux|jsrun|sudo|su|doas|runuser|pkexec|ssh|tmux|screen|systemd-run)(?![\w.-])"
 )
 """Matches a program that may start other programs outside of the job's process tree, or without its variables."""
+COMMENT = re.compile(rb"(?m)(?:^|(?<=\s))#.*$")
 STARTS_NOTHING = frozenset(
     {"echo", "printf", "pkill", "pgrep", "killall", "kill", "which", "type", "hash", "grep", "pip", "command"}
 )
 LONGEST_SCRIPT = 256 * 2**10
 MOST_SCRIPTS = 100
 VARIABLE = re.compile(r"\$\{?(\w+)")
-ENDING = (".sh", ".bash")
 MOST_CALLS = 8
 MOST_WORDS = 1000
 MOST_TEXTS = 4
@@ -115,22 +115,26 @@ def judge_launchers(tree: Tree, command: Sequence[str]) -> Report:
     return Report((*findings, *_judge_scripts([one for one in parsed if one is not None], command)))
 
 
-def judge_blind_proof(tree: Tree, command: Sequence[str]) -> Report:
-    """Return an error if a torchrun may have started elsewhere without the hooks, for a proof that saw no process.
+def judge_blind_proof(tree: Tree, command: Sequence[str], *, saw_torch: bool) -> Report:
+    """Return an error if a torchrun may have started without the hooks, for a proof that saw no torchrun with them.
 
-    A command or script then contains torchrun, and a program that starts others elsewhere or without the variables.
+    The command or one of its scripts then contains torchrun. If the proof saw a Python process with torch, which may be
+    the whole training, it also contains a program that starts others elsewhere or without the variables.
     """
     texts = [" ".join(command).encode("utf-8", "surrogateescape")]
-    texts += [data for _, data in islice(shell_scripts_of(tree, command), MOST_SCRIPTS)]
+    texts += [COMMENT.sub(b"", data) for _, data in islice(shell_scripts_of(tree, command), MOST_SCRIPTS)]
     programs = sorted({found[0].decode() for text in texts for found in ELSEWHERE.finditer(text)})
-    if not programs or not any(name.encode() in text for text in texts for name in ELASTIC):
+    if (saw_torch and not programs) or not any(name.encode() in text for text in texts for name in ELASTIC):
         return Report()
     message = (
-        f"the proof saw no Python process with torch, and the command contains torchrun and {', '.join(programs)}: a"
+        f"the proof saw no torchrun with the hooks, but the command contains {', '.join(['torchrun', *programs])}: a"
         " torchrun without the hooks may unpickle the unsigned state in its store, so another user of the host could"
         " run code under your account"
     )
-    hint = f'if no other user can log in to the host, set env: {{{KEY}: ""}} in the config'
+    hint = (
+        "start torchrun with all variables and not in a container; or, if no other user can log in to the host, set"
+        f' env: {{{KEY}: ""}} in the config'
+    )
     return Report((Finding(CHECK, Severity.ERROR, message, where="train.command", hint=hint),))
 
 
@@ -226,7 +230,7 @@ def _starts_nothing(words: Sequence[str]) -> bool:
 
 
 def _scripts_in(words: Sequence[str]) -> list[str]:
-    return [name for name in map(basename, words) if name.endswith(ENDING)]
+    return [name for name in map(basename, words) if name.endswith(SHELL_ENDINGS)]
 
 
 def _expanded(words: Sequence[str], assigned: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -283,7 +287,7 @@ def _lost_by_words(words: Sequence[str]) -> _Loss | None:
 
 def _removes_variables(names: Sequence[str], words: Collection[str]) -> bool:
     if "srun" in names:
-        return any(word.startswith("--export=") and not word.startswith("--export=ALL") for word in words)
+        return any("ALL" not in word[9:].split(",") for word in words if word.startswith("--export="))
     if "env" in names:
         return not {"-", "-i", "--ignore-environment"}.isdisjoint(words)
     if not CONTAINERS.isdisjoint(names):

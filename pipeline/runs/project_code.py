@@ -9,6 +9,7 @@ from pipeline.runs.launch import launch_of
 from pipeline.runs.launcher import nodes_of
 from pipeline.runs.view import View
 from remote.protocol.findings import Report
+from remote.protocol.proof import ProofReport
 
 
 def judge_code(view: View) -> Report:
@@ -18,10 +19,12 @@ def judge_code(view: View) -> Report:
     return judge_static(tree, view.precision).plus(launchers)
 
 
-def judge_unseen(view: View) -> Report:
-    """Return the findings of the command after a proof that saw none of its processes."""
+def judge_unseen(view: View, proof: ProofReport) -> Report:
+    """Return the findings of the command after a proof that saw no optimizer step."""
     command = launch_of(view).command
-    return judge_blind_proof(tree_as_fixed(view), command) if _signs(view) and command else Report()
+    if not command or not _signs(view) or proof.hooked_torchrun:
+        return Report()
+    return judge_blind_proof(tree_as_fixed(view), command, saw_torch=proof.hooked_torch)
 
 
 def _signs(view: View) -> bool:

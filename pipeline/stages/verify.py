@@ -44,7 +44,7 @@ else:
     missing_modules = LazyModule("pipeline.runs.missing_modules")
     project_code = LazyModule("pipeline.runs.project_code")
 
-PROOF_VERSION = 1
+PROOF_VERSION = 2
 
 
 class Verify:
@@ -97,7 +97,7 @@ def diagnose_proof(view: View, proof: ProofReport) -> Report:
     stored = view.records.proof_output(view.host.name, view.loaded.record)
     if not proof.exit or proof.explains_failure:
         stored.unlink(missing_ok=True)
-        return project_code.judge_unseen(view) if proof.blind else Report()
+        return project_code.judge_unseen(view, proof) if proof.blind else Report()
     view.records.prepare()
     write_atomic(stored, proof.output_tail.encode("utf-8", "replace"))
     name = stored.relative_to(view.records.root).as_posix()

@@ -43,13 +43,10 @@ def user_file(name: str, environment: Mapping[str, str] = os.environ) -> Path:
 
 def create_private(folder: Path) -> None:
     """Create a folder, and the missing folders above it, for the user only, whatever the umask is. Raises OSError."""
+    if not is_folder(folder.parent):
+        create_private(folder.parent)
     try:
         folder.mkdir(mode=0o700)
-    except FileNotFoundError:
-        if is_folder(folder.parent):  # /proc, for example, in which no folder can be created
-            raise
-        create_private(folder.parent)
-        create_private(folder)
     except FileExistsError:
         if not is_folder(folder):
             raise

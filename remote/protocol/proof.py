@@ -102,7 +102,8 @@ class ProofReport:
     `findings` has a finding for each check that was run, with severity info if the check passed. `unseen` contains the
     checks that could not be run. Bytes are per process; `total_bytes` is None without a card. `exit` is the exit
     status of the command, or None if the proof ended it as planned. `memory` describes the memory plan of the built-in
-    trainer.
+    trainer. `hooked_torch` and `hooked_torchrun` are True if the hooks ran in a process that imported torch, and in a
+    torchrun.
     """
 
     findings: Tuple[Finding, ...]
@@ -121,6 +122,8 @@ class ProofReport:
     output_tail: Output = ""
     origins: Tuple[HalfOrigin, ...] = ()
     memory: str = ""
+    hooked_torch: bool = False
+    hooked_torchrun: bool = False
 
     @property
     def ok(self) -> bool:

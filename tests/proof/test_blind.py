@@ -259,3 +259,23 @@ def test_the_note_of_a_process_overrides_what_was_observed_from_outside(loading,
     (tmp_path / f"python-{loading.pid}.json").write_text(json.dumps(note))
     (tmp_path / "python-6.json.part").write_text("{")
     assert pythons.processes() == (Python(loading.pid, "python a.py", torch=True, hooked=True),)
+
+
+TORCHRUN = Python(2, f"{sys.executable} -u /venv/bin/torchrun --standalone train.py", torch=True, hooked=True)
+
+
+@pytest.mark.parametrize(
+    ("pythons", "torch", "torchrun"),
+    [
+        ((), False, False),
+        ((WITHOUT_TORCH,), False, False),
+        ((LAUNCHER,), True, False),
+        ((WITHOUT_TORCH, TORCHRUN), True, True),
+        ((LAUNCHER, replace(TORCHRUN, hooked=False, why="-I")), True, False),
+    ],
+)
+def test_a_report_says_whether_the_hooks_ran_with_torch_and_in_torchrun(
+    pythons: tuple[Python, ...], torch: bool, torchrun: bool
+) -> None:
+    report = judge(*pythons)
+    assert (report.hooked_torch, report.hooked_torchrun) == (torch, torchrun)

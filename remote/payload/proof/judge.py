@@ -23,6 +23,7 @@ from remote.payload.proof.hooks.step import Step
 from remote.payload.proof.missing_parts import without_unfounded
 from remote.payload.proof.provenance import find_origins
 from remote.protocol.findings import Finding
+from remote.protocol.launchers import launcher_at
 from remote.protocol.proof import DtypeRow, NotChecked, ProofReport, ProvedStep
 
 CHECKS = (
@@ -68,6 +69,8 @@ def judge_proof(evidence: Evidence) -> ProofReport:
         output_tail=evidence.output_tail,
         origins=tuple(find_origins(evidence)),
         memory=evidence.memory.describe() if evidence.memory is not None else "",
+        hooked_torch=any(one.hooked and one.torch for one in evidence.pythons),
+        hooked_torchrun=any(one.hooked and launcher_at(one.command.split()) >= 0 for one in evidence.pythons),
     )
 
 

@@ -172,21 +172,43 @@ def test_a_script_with_many_variables_is_judged_in_linear_time() -> None:
     assert process_time() - started < 10.0
 
 
+NEVER, ALWAYS, IF_UNSEEN = (False, False), (True, True), (True, False)
+
+
 @pytest.mark.parametrize(
-    ("text", "programs"),
+    ("text", "programs", "when"),
     [
-        ("cat <<E | docker exec -i box bash\ntorchrun t.py\nE\n", "docker"),
-        ("DOCKER='docker run'\n$DOCKER img torchrun t.py\n", "docker"),
-        ("ssh localhost sudo torchrun t.py\n", "ssh, sudo"),
-        ("torchrun t.py\n", ""),
-        ("docker run img python t.py\n", ""),
-        ("torchrun sudoku.py --su-x --data my-docker/x\n", ""),
+        ("cat <<E | docker exec -i box bash\ntorchrun t.py\nE\n", ", docker", ALWAYS),
+        ("DOCKER='docker run'\n$DOCKER img torchrun t.py\n", ", docker", ALWAYS),
+        ("ssh localhost sudo torchrun t.py\n", ", ssh, sudo", ALWAYS),
+        ("docker-compose run --rm img torchrun t.py\n", ", docker-compose", ALWAYS),
+        ("tmux new -d 'torchrun t.py'\n", ", tmux", ALWAYS),
+        ("unknown-program torchrun t.py\n", "", IF_UNSEEN),
+        ("torchrun t.py\n", "", IF_UNSEEN),
+        ("torchrun sudoku.py --su-x --data my-docker/x\n", "", IF_UNSEEN),
+        ("# first: sudo apt-get install sox\ntorchrun t.py\n", "", IF_UNSEEN),
+        ("python t.py  # with several cards: torchrun t.py\n", "", NEVER),
+        ("docker run img python t.py\n", "", NEVER),
     ],
 )
-def test_a_torchrun_that_no_proof_saw_is_an_error_if_it_may_have_started_elsewhere(text: str, programs: str) -> None:
-    report = judge_blind_proof(MemoryTree({"run.sh": text.encode()}), ("bash", "run.sh"))
-    assert [one.check for one in report.findings] == [CHECK] * bool(programs)
-    assert all(f"contains torchrun and {programs}:" in one.message for one in report.findings)
+def test_a_torchrun_that_no_proof_saw_is_an_error_if_it_may_have_started_elsewhere(
+    text: str, programs: str, when: tuple[bool, bool]
+) -> None:
+    for saw_torch, expected in zip((False, True), when, strict=True):
+        tree = MemoryTree({"run.sh": text.encode()})
+        report = judge_blind_proof(tree, ("bash", "run.sh"), saw_torch=saw_torch)
+        assert [one.check for one in report.findings] == [CHECK] * expected, saw_torch
+        assert all(f"contains torchrun{programs}:" in one.message for one in report.findings)
+
+
+@pytest.mark.parametrize("name", ["train.sl", "train.batch", "launch", "tools/launch"])
+def test_a_script_of_any_name_is_read(name: str) -> None:
+    text = f"#!/bin/bash\nexport PYTHONPATH=$PWD\n{START}"
+    assert found_in(f"sbatch --wait {name}\n", **{name: text}) == ((f"{name}:3", f"{SET} in line 2"),)
+
+
+def test_a_file_without_an_ending_is_a_script_only_with_a_line_that_says_so() -> None:
+    assert found_in("cat notes\n", notes=f"export PYTHONPATH=$PWD\n{START}") == ()
 
 
 def test_a_text_in_the_command_of_the_config_is_read_too() -> None:
