@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from typing import Dict, Iterable, List, Optional, Set, Tuple
+from typing import Dict, Iterable, List, Optional, Tuple
 
 from remote.protocol.dataclass import dataclass
 
@@ -115,27 +115,45 @@ def descendants(root: int) -> List[Process]:
     return [process for process in _below([root], all_processes()) if not process.dead]
 
 
+def read_inodes() -> Dict[int, int]:
+    """Return the inode of /proc/PID for each visible process.
+
+    A process keeps it, or gets a new one. Another process with a reused pid never has it.
+    """
+    inodes = {int(name): _read_inode(int(name)) for name in os.listdir("/proc") if name.isdigit()}
+    return {pid: inode for pid, inode in inodes.items() if inode}
+
+
+def _read_inode(pid: int) -> int:
+    """Return the inode of /proc/PID, or 0 if there is no such process."""
+    try:
+        return os.stat(f"/proc/{pid}").st_ino
+    except OSError:
+        return 0
+
+
 class Descendants:
     """The living descendants of `root`, for repeated calls: any other process of the machine is read only once.
 
     A process that once was no descendant never becomes one. `root` must be a subreaper, so that its descendants stay
-    its descendants.
+    its descendants. Another user can arrange that a descendant gets the pid of another process that has just ended.
     """
 
     def __init__(self, root: int) -> None:
         self._root = root
-        self._others: Set[int] = set()
+        self._others: Dict[int, int] = {}
 
     def read(self) -> List[Process]:
         """Return every living descendant."""
         if not os.path.isdir("/proc/self"):
             return descendants(self._root)
-        pids = {int(name) for name in os.listdir("/proc") if name.isdigit()}
-        self._others &= pids
-        processes = [process for process in map(read_process, pids - self._others) if process is not None]
+        inodes = read_inodes()
+        self._others = {pid: inode for pid, inode in self._others.items() if inodes.get(pid) == inode}
+        processes = [one for one in map(read_process, inodes.keys() - self._others.keys()) if one is not None]
+        outside = _below([0, *self._others], [one for one in processes if one.pid != self._root])
         # The parent of a process may have ended in the meantime. Such a process is read again at the next call.
-        outside = _below([0, *self._others], [process for process in processes if process.pid != self._root])
-        self._others.update(process.pid for process in outside)
+        known = (one for one in outside if not one.parent or _read_inode(one.parent) == inodes.get(one.parent))
+        self._others.update((one.pid, inodes[one.pid]) for one in known)
         return [process for process in _below([self._root], processes) if not process.dead]
 
 

@@ -6,7 +6,7 @@ import os
 import time
 from typing import Callable, Dict, List, Set, Tuple
 
-from remote.payload.processes.identity import Process, all_processes, read_environment, read_process
+from remote.payload.processes.identity import Process, all_processes, read_environment, read_inodes, read_process
 
 SETTLED_S = 10.0
 """A service starts a process under its own user, and sets user and variables in this time."""
@@ -26,21 +26,21 @@ class Marked:
     def __init__(self, *marks: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._marks = _encoded(marks)
         self._clock = clock
-        self._first_seen: Dict[int, float] = {}
+        self._seen: Dict[Tuple[int, int], float] = {}
 
     def read(self) -> List[Process]:
         """Return the living marked processes, or [] without /proc."""
         if not os.path.isdir("/proc/self"):
             return []
-        now = self._clock()
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-        self._first_seen = {pid: self._first_seen.get(pid, now) for pid in pids}
-        marked = []
-        for pid, since in self._first_seen.items():
-            process = read_process(pid) if now - since <= SETTLED_S and _has_marks(pid, self._marks) else None
+        now, before, marked = self._clock(), self._seen, []
+        self._seen = {}
+        for pid, inode in read_inodes().items():
+            first = before.get((pid, inode), now)
+            process = read_process(pid) if now - first <= SETTLED_S and _has_marks(pid, self._marks) else None
             if process is not None and not process.dead:
-                self._first_seen[pid] = now
+                first = now
                 marked.append(process)
+            self._seen[pid, inode] = first
         return marked
 
 
