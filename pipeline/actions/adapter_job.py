@@ -23,7 +23,7 @@ from pipeline.report.saved import is_reported, read_evaluation, render_saved_rep
 from pipeline.runs.backend import Backend
 from pipeline.runs.evaluation import AdapterWork
 from pipeline.runs.start import next_number
-from pipeline.stages.train import commands_for, diagnose_output, interrupted_result
+from pipeline.stages.train import commands_for, diagnose_output, interrupted_result, with_diagnosis
 from remote.errors import Garbled
 from remote.host import Host
 from remote.operations.jobs import adopt_if_orphaned, start_job, survey_runs
@@ -153,7 +153,7 @@ def _run_stage(
     found = diagnose_output(
         host, work.project, work.run, number, adapter_job.folder, tuple(adapter_job.secrets.values())
     )
-    progress.findings += (*found.findings, *report.findings)
+    progress.findings += with_diagnosis(adapter_job.name, report, found).findings
     progress.exit_code = exit_code_of(report.findings, ExitCode.TRAINING)
     _end_stage(progress, listener, work.stage, StageState.FAILED, report.errors[0].message, took)
 

@@ -41,7 +41,14 @@ from pipeline.stages.new_run import announce_new_run
 from pipeline.stages.order import STAGE_NAMES, STAGES
 from pipeline.stages.runner import RunResult, run_stages, state_after
 from pipeline.stages.stage import Context, RunOptions
-from pipeline.stages.train import Train, commands_for, diagnose_output, interrupted_result, result_of
+from pipeline.stages.train import (
+    Train,
+    commands_for,
+    diagnose_output,
+    interrupted_result,
+    result_of,
+    with_diagnosis,
+)
 from remote.errors import BadUsage, HalfstepError
 from remote.link.prompter import Prompter
 from remote.operations.jobs import adopt_if_orphaned
@@ -236,9 +243,8 @@ def _failure_of(contexts: Sequence[Context], end: JobEnd) -> tuple[int, Report, 
     if result.exit_code is not ExitCode.OK:
         secrets = tuple(secret_values(view.host.config, view.config).values())
         number = run.job if run is not None else 0
-        report = diagnose_output(context.host, view.layout.key, run_id(view), number, folder_of(view), secrets).plus(
-            report
-        )
+        found = diagnose_output(context.host, view.layout.key, run_id(view), number, folder_of(view), secrets)
+        report = with_diagnosis(name, report, found)
     report = report.plus(Train().check(view))
     return None if report.ok else (end.at, report, exit_code_of(report.findings, ExitCode.TRAINING))
 

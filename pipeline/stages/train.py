@@ -110,7 +110,7 @@ class Train:
             return result
         secrets = tuple(secret_values(context.view.host.config, context.view.config).values())
         found = diagnose_output(context.host, context.view.layout.key, run, number, folder, secrets)
-        return replace(result, report=found.plus(result.report))
+        return replace(result, report=with_diagnosis(name, result.report, found))
 
     def _start_job(self, context: Context, run: str, name: str, *, fresh_code: bool) -> int:
         for words in filter(None, (describe_processes(context.view), describe_runtime(context.view))):
@@ -170,6 +170,19 @@ def _resume_point(context: Context, name: str) -> str:
             "step 0; how to resume: pipeline explain resume"
         )
     return point.path
+
+
+def with_diagnosis(name: str, report: Report, found: Report) -> Report:
+    """Return the report of a failed job after `found`, the findings of its output.
+
+    If the catalog does not contain the error, `pipeline diagnose` would only repeat it: the hint is `pipeline logs`.
+    """
+    if all(one.check == diagnose.UNKNOWN for one in found.findings):
+        again, show = shell_command("pipeline diagnose {}", name), shell_command("pipeline logs {}", name)
+        report = replace(
+            report, findings=tuple(replace(one, hint=show) if one.hint == again else one for one in report.findings)
+        )
+    return found.plus(report)
 
 
 def diagnose_output(host: Host, project: str, run: str, number: int, folder: Path, secrets: Collection[str]) -> Report:

@@ -91,8 +91,8 @@ class Verify:
 def diagnose_proof(view: View, proof: ProofReport) -> Report:
     """Diagnose the output of a command that failed in the proof, unless the proof already gives the reason.
 
-    The output is stored in the project's records, so that `pipeline diagnose` can read it. It replaces the output of
-    an earlier proof.
+    The output is stored in the project's records, where the user and `pipeline diagnose` can read it. It replaces the
+    output of an earlier proof.
     """
     stored = view.records.proof_output(view.host.name, view.loaded.record)
     if not proof.exit or proof.explains_failure:
@@ -102,7 +102,7 @@ def diagnose_proof(view: View, proof: ProofReport) -> Report:
     write_atomic(stored, proof.output_tail.encode("utf-8", "replace"))
     name = stored.relative_to(view.records.root).as_posix()
     found = diagnose.diagnose_text(proof.output_tail, name)
-    show = shell_command("pipeline diagnose {}", name)
+    show = shell_command("less {}", name)
     return Report(tuple(replace(one, hint=show) if one.check == diagnose.UNKNOWN else one for one in found))
 
 

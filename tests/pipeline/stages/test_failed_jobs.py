@@ -54,3 +54,28 @@ def test_a_failed_job_without_output_is_reported_as_failed(tmp_path: Path) -> No
     done = Train().run(Context(host, view_of(tmp_path, None), NoListener()))
     assert [finding.check for finding in done.report.findings] == ["training"]
     assert done.exit_code is ExitCode.TRAINING
+
+
+@pytest.mark.parametrize(
+    ("error", "verb"),
+    [
+        (b"OddError: no\n", "logs"),
+        (b"the end\n", "logs"),
+        (b"ValueError: Attempting to unscale FP16 gradients.\n", "diagnose"),
+    ],
+)
+def test_the_next_command_shows_more_than_the_diagnosis_that_was_printed(
+    error: bytes, verb: str, tmp_path: Path
+) -> None:
+    view = view_of(tmp_path, None)
+    done = Train().run(Context(failing(b"Traceback (most recent call last):\n" + error), view, NoListener()))
+    [failed] = [one for one in done.report.findings if one.check == "training"]
+    assert failed.hint == f"pipeline {verb} {find_note(view.records, None).run}"
+
+
+def test_the_diagnosis_is_repeated_if_the_output_could_not_be_downloaded(tmp_path: Path) -> None:
+    host = failing(b"")
+    del host.operations["log.read"]
+    view = view_of(tmp_path, None)
+    done = Train().run(Context(host, view, NoListener()))
+    assert {one.hint for one in done.report.findings} == {f"pipeline diagnose {find_note(view.records, None).run}"}

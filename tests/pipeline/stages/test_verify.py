@@ -121,7 +121,7 @@ def test_a_secret_in_the_output_of_the_proof_is_masked(tmp_path: Path, monkeypat
     assert prove(Context(host, view, NoListener())).output_tail == "OddError: *** was refused\n"
 
 
-def test_the_output_of_a_failed_proof_is_kept_and_named_with_a_command_that_reads_it(
+def test_the_output_of_a_failed_proof_is_kept_and_named_with_a_command_that_shows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     view = view_of(tmp_path)
@@ -129,8 +129,9 @@ def test_the_output_of_a_failed_proof_is_kept_and_named_with_a_command_that_read
     [finding] = diagnose_proof(view, ProofReport((), exit=1, output_tail=output)).findings
     assert finding.message == "unrecognised error: OddError: Box( 1 )"
     assert finding.where == "train.py:3 in f: g(x); .halfstep/state/local/plain.proof.log, line 4"
-    command, verb, path = finding.hint.split()
-    assert (command, verb) == ("pipeline", "diagnose")
+    command, path = finding.hint.split()
+    assert command == "less"
+    assert (tmp_path / path).read_text() == output
     monkeypatch.chdir(tmp_path)
     assert diagnose(path) == 40
     assert "train.py:3 in f: g(x)" in capsys.readouterr().out
