@@ -11,7 +11,7 @@ from remote.protocol.dataclass import dataclass
 TRACEBACK = "Traceback (most recent call last):"
 FRAME = re.compile(r'^\s*File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,200}))?$')
 LIBRARY = re.compile(r"^<|(?:^|/)(?:site-packages|dist-packages|lib(?:64)?/python3[\d.]*)/")
-ON_HOST = re.compile(r"^.*/projects/[^/]+-[0-9a-f]{8}/(?:tree|runs/[^/]+/code|scratch/[^/]+/[^/]+)/")
+ON_HOST = re.compile(r"^.*/projects/[^/]+-[0-9a-f]{8}/(?:tree|runs/[^/]+/code|scratch/[^/]+/(?:run/code|[^/]+))/")
 """The folders on the host in which a project runs; see remote/protocol/layout.py."""
 LONGEST_TRACEBACK = 20_000
 

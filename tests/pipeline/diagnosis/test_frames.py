@@ -35,6 +35,12 @@ def test_the_innermost_line_of_the_project_is_named_by_its_path_in_the_project()
     assert str(the_frame(log)) == "src/loop.py:7 in step"
 
 
+@pytest.mark.parametrize("folder", ["scratch/proof-1aa117c2-18006-8458857/run/code", "scratch/proof-1/other", "tree"])
+def test_a_file_of_a_proof_is_named_by_its_path_in_the_project(folder):
+    log = traceback(frame(f"/home/me/halfstep/projects/speech-0a1b2c3d/{folder}/code/train.py", 4, "f"))
+    assert the_frame(log).path == "code/train.py"
+
+
 def test_the_caret_markers_below_a_line_of_code_are_not_part_of_it():
     log = traceback(frame("train.py", 9, "main", "trainer.train()"), "    ~~~~~~~~~~~~~^^\n", PACKAGE)
     assert the_frame(log) == Frame("train.py", 9, "main", "trainer.train()")
