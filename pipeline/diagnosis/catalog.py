@@ -23,8 +23,8 @@ class Entry:
     may apply, in order: `fixer:NAME`, `config:NAME` (see cures.py) or `retry`. `repeats` is the minimum number of
     matching lines; with fewer lines, the failure is not reported. `consequence`: the failure is usually the result of
     another failure, which is reported first. `is_state`: the failure lasts for the whole training, even if later lines
-    look healthy. `named`: the first group of the pattern is a name that is shown with the cause, such as the name of a
-    module.
+    look healthy. `named`: the first group of the pattern that matches is a name, such as the name of a module, which is
+    shown with the cause.
     """
 
     id: str
@@ -45,7 +45,7 @@ class Entry:
     def name_in(self, line: str) -> str:
         """Return the package or file name that a matching line contains, or "" if the entry has no names."""
         match = self.pattern.search(line) if self.named else None
-        return match.group(1) if match is not None else ""
+        return next(filter(None, match.groups()), "") if match is not None else ""
 
     @cached_property
     def needles(self) -> tuple[str, ...]:

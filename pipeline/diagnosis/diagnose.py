@@ -9,6 +9,7 @@ from dataclasses import replace
 from pipeline.diagnosis.catalog import Entry, identify, load_catalog
 from pipeline.diagnosis.frames import Frame, own_frame
 from pipeline.diagnosis.lines import Line, following_line, parse_log, without_escapes
+from pipeline.diagnosis.replacements import replacements
 from pipeline.diagnosis.survived import is_handled, is_quoted, last_finish
 from pipeline.diagnosis.unrecognised import first_unrecognised, message_at
 from pipeline.messages.masked import mask_tokens
@@ -45,6 +46,13 @@ class Diagnosis:
         """The cause from the catalog, followed by `names`; "" for an unrecognised error."""
         cause = self.entry.cause if self.entry is not None else ""
         return f"{cause.rstrip('.')}: {', '.join(self.names)}" if self.names else cause
+
+    @property
+    def fix(self) -> str:
+        """What to do, with the replacements of `names` that a library removed; "" for an unrecognised error."""
+        if self.entry is None:
+            return ""
+        return " ".join(filter(None, (replacements(self.entry.id, self.names), self.entry.fix)))
 
     @property
     def is_cause(self) -> bool:
@@ -164,8 +172,8 @@ def as_finding(one: Diagnosis, log: str = "") -> Finding:
         return Finding.error(UNKNOWN, f"unrecognised error: {one.message}", f"{own}; {where}" if own else where)
     if one.survived:
         message = f"non-fatal, training completed: {one.cause}"
-        return Finding(one.entry.id, Severity.INFO, message, where, one.entry.fix)
-    return Finding(one.entry.id, one.entry.severity, one.cause, where, one.entry.fix)
+        return Finding(one.entry.id, Severity.INFO, message, where, one.fix)
+    return Finding(one.entry.id, one.entry.severity, one.cause, where, one.fix)
 
 
 def diagnose_text(text: str | Iterable[str], log: str = "", first: int = 1) -> tuple[Finding, ...]:

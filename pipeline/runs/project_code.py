@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+from fixers.frame.pins import pins_by_folder, project_pins
+from fixers.setup.environment import is_requested, venv_of
+from pipeline.judgements.notebook_code import judge_notebook_code
+from pipeline.judgements.removed_names import judge_removed
 from pipeline.judgements.static import judge_static
 from pipeline.judgements.unhooked_launchers import KEY, judge_blind_proof, judge_launchers
-from pipeline.runs.fixes import tree_as_fixed
+from pipeline.runs.fixes import fixer_settings_of, tree_as_fixed
 from pipeline.runs.launch import launch_of
 from pipeline.runs.launcher import nodes_of
 from pipeline.runs.view import View
@@ -16,7 +23,26 @@ def judge_code(view: View) -> Report:
     """Return the findings of the code as the fixers leave it, and of the launchers that the command starts."""
     tree, command = tree_as_fixed(view), launch_of(view).command
     launchers = judge_launchers(tree, command) if _signs(view) and command else Report()
-    return judge_static(tree, view.precision).plus(launchers)
+    return judge_old_code(view).plus(judge_static(tree, view.precision)).plus(launchers)
+
+
+def judge_old_code(view: View) -> Report:
+    """Return warnings about code of a notebook, and about names that the installed libraries lack."""
+    command = view.config.command
+    if command is None:
+        return Report()
+    return judge_notebook_code(view.scan, command).plus(judge_removed(view.scan, command, _packages(view)))
+
+
+def _packages(view: View) -> Mapping[str, str]:
+    """Return the versions of the packages with which the command will run.
+
+    If a venv will be created, they are the newest versions that the project's pins allow.
+    """
+    interpreter, tree = view.survey.interpreter, str(PurePosixPath(view.workdir, view.layout.tree))
+    if is_requested(fixer_settings_of(view).get("environment")) and venv_of(interpreter.path, tree) is None:
+        return project_pins(pins_by_folder(view.scan))
+    return interpreter.packages
 
 
 def judge_unseen(view: View, proof: ProofReport) -> Report:

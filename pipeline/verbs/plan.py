@@ -18,6 +18,7 @@ from pipeline.runs.fixes import host_changes_of, site_of
 from pipeline.runs.laptop_paths import laptop_paths
 from pipeline.runs.missing_modules import UNFIT, missing_before
 from pipeline.runs.new_run import describe_excluded
+from pipeline.runs.project_code import judge_old_code
 from pipeline.runs.runtime import describe_runtime, wants_runtime
 from pipeline.runs.secrets import judge_secrets
 from pipeline.runs.selection import load_selection
@@ -64,6 +65,7 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
         if not any(change.fixer == "environment" for change in host_changes_of(seen.fixes)):
             unfit = _without_torch(context.view)
             paths += missing_before(context.host, context.view, seen.fixes).findings if not unfit else ()
+        paths += judge_old_code(context.view).findings
         unset = judge_secrets(named.host.config, named.loaded.config)
         runtime = describe_runtime(context.view)
     screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")

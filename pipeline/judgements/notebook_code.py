@@ -1,0 +1,80 @@
+"""Find code of notebooks in scripts: names that only IPython defines. Pure."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+
+from fixers.frame.site import Tree
+from fixers.setup.imported_modules import files_reached
+from fixers.sources.python import PythonSource, read_python
+from fixers.sources.unparsable import Unparsable
+from remote.protocol.findings import Finding, Report
+from remote.protocol.text import one_line
+
+CHECK = "notebook-code"
+NAMES = {"get_ipython": b"get_ipython", "display": b"display("}
+CONDITIONAL = (ast.If, ast.Try, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+COMMAND = re.compile(rb"^[ \t]*(?:![ \t]*\w|%{1,2}[a-z]\w*\b(?![ \t]*[(=%]))", re.MULTILINE)
+"""A command of the shell or a magic command at the start of a line: `!pip install`, `%matplotlib inline`."""
+MOST_LINES, LONGEST = 8, 60
+INSTALLS = "install"
+HINT = 'delete these lines, or put them below `if "get_ipython" in globals():`'
+PACKAGES_HINT = "; list packages in requirements.txt"
+
+
+def judge_notebook_code(tree: Tree, command: Sequence[str]) -> Report:
+    """Return a warning for each file of the command with names of IPython, which plain python does not define."""
+    if not command or posixpath.basename(command[0]).startswith(("ipython", "jupyter")):
+        return Report()
+    found = (_judge(path, tree.read(path)) for path in sorted(files_reached(tree, command) or ()))
+    return Report(tuple(finding for findings in found for finding in findings))
+
+
+def _judge(path: str, data: bytes) -> Iterator[Finding]:
+    if not any(word in data for word in NAMES.values()) and not COMMAND.search(data):
+        return
+    try:
+        source = read_python(path, data)
+    except Unparsable:
+        yield from _judge_commands(path, data)
+        return
+    used = list(_used(source))
+    lines = sorted({node.lineno for node in used})
+    if not lines:
+        return
+    names = " and ".join(f"{name}()" for name in NAMES if any(node.id == name for node in used))
+    message = f"plain python does not define {names}, which a notebook has: {_listed(lines)}"
+    installs = any(INSTALLS in source.segment(source.names.statement(node)) for node in used)
+    yield Finding.warning(CHECK, message, f"{path}:{lines[0]}", HINT + PACKAGES_HINT * installs)
+
+
+def _judge_commands(path: str, data: bytes) -> Iterator[Finding]:
+    """Yield a warning about lines that only a notebook can run, in a file that does not parse."""
+    found = [(number, line) for number, line in enumerate(data.split(b"\n"), 1) if COMMAND.match(line)]
+    if found:
+        first = one_line(found[0][1].decode("utf-8", "replace"))[:LONGEST]
+        message = f"not Python, but commands of a notebook, as in `{first}`: {_listed([number for number, _ in found])}"
+        yield Finding.warning(CHECK, message, f"{path}:{found[0][0]}", f"delete these lines{PACKAGES_HINT}")
+
+
+def _listed(lines: Sequence[int]) -> str:
+    listed = ", ".join(map(str, lines[:MOST_LINES])) + (", ..." if len(lines) > MOST_LINES else "")
+    return f"line{'s' if len(lines) > 1 else ''} {listed}"
+
+
+def _used(source: PythonSource) -> Iterator[ast.Name]:
+    """Yield the names of IPython that run when the file is loaded and that no import or assignment defines."""
+    if "*" in source.names.module.bindings:
+        return
+    for call in source.names.of_type(ast.Call):
+        node = call.func
+        if isinstance(node, ast.Name) and node.id in NAMES and not _is_defined(source, node):
+            above = source.names.ancestors(node)
+            yield from () if any(isinstance(each, CONDITIONAL) for each in above) else (node,)
+
+
+def _is_defined(source: PythonSource, node: ast.Name) -> bool:
+    return any(node.id in scope.bindings for scope in source.names.scopes.values())

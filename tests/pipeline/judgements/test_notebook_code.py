@@ -1,0 +1,81 @@
+"""Code of a notebook in a script is found before the script runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.judgements.notebook_code import judge_notebook_code
+from remote.protocol.findings import Finding
+
+COMMAND = ("python", "train.py")
+SYSTEM = "get_ipython().system('pip install -q peft')\n"
+
+
+class Files:
+    def __init__(self, code: str) -> None:
+        self._code = code.encode()
+
+    def paths(self):
+        return {"train.py": self._code, "unused.py": SYSTEM.encode()}
+
+    def read(self, path):
+        return self.paths()[path]
+
+
+def judged(code: str, command: tuple[str, ...] = COMMAND) -> list[Finding]:
+    return list(judge_notebook_code(Files(code), command).findings)
+
+
+def test_the_lines_that_need_ipython_are_named() -> None:
+    [finding] = judged(f"# In[1]:\n{SYSTEM}x = 1\nget_ipython().run_line_magic('matplotlib', 'inline')\n")
+    assert (finding.check, finding.where) == ("notebook-code", "train.py:2")
+    assert finding.message == "plain python does not define get_ipython(), which a notebook has: lines 2, 4"
+    assert "requirements.txt" in finding.hint
+
+
+def test_a_displayed_value_needs_ipython_too() -> None:
+    [finding] = judged("import pandas\nfor _ in range(2):\n    display(pandas)\n")
+    assert (finding.where, "display(): line 3" in finding.message.replace(", which a notebook has", "")) == (
+        "train.py:3",
+        True,
+    )
+    assert "requirements.txt" not in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("commands", "lines"),
+    [
+        ("%matplotlib inline\nx = 1\n", "line 2"),
+        ("!pip install -q peft\n  ! ls\n", "lines 2, 3"),
+        ("%%time\nx = 1\n", "line 2"),
+    ],
+)
+def test_commands_of_a_notebook_in_a_file_that_does_not_parse_are_named(commands: str, lines: str) -> None:
+    [finding] = judged(f"import torch\n{commands}")
+    assert (finding.check, finding.where) == ("notebook-code", "train.py:2")
+    assert finding.message.startswith(
+        f"not Python, but commands of a notebook, as in `{commands.partition(chr(10))[0]}`"
+    )
+    assert finding.message.endswith(f": {lines}")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"from IPython import get_ipython\n{SYSTEM}",
+        f"if 'get_ipython' in globals():\n    {SYSTEM}",
+        f"try:\n    {SYSTEM}except NameError:\n    pass\n",
+        f"def install():\n    {SYSTEM}",
+        "from IPython.display import display\ndisplay(1)\n",
+        "from fastai.basics import *\ndisplay(1)\n",
+        "text = '''\n!pip install peft\n%matplotlib inline\n'''\n",
+        "x = (5\n%three)\n",
+        "x = 1 +\n",
+    ],
+)
+def test_code_that_plain_python_runs_is_not_reported(code: str) -> None:
+    assert judged(code) == []
+
+
+def test_a_script_that_ipython_runs_is_not_reported() -> None:
+    assert judged(SYSTEM, ("ipython", "train.py")) == []
