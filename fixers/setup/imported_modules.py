@@ -7,6 +7,7 @@ import posixpath
 import sys
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -17,6 +18,7 @@ from fixers.setup.started_files import python_files_of
 from fixers.setup.started_module import start_of
 from fixers.sources.module_files import ModuleIndex, files_of, imported_names
 from fixers.sources.syntax import parse_python
+from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 
@@ -63,6 +65,15 @@ WELL_KNOWN = frozenset(WELL_KNOWN_NAMES.split()) | frozenset(PACKAGES)
 """Modules of published packages. No script adds a folder to its search path for them."""
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """A file of the project that a script loads at its start, and the installed modules that it imports."""
+
+    path: str
+    data: bytes
+    installed: tuple[str, ...]
+
+
 def imports_of_script(
     tree: Tree, command: Sequence[str], search_path: Sequence[str] = ()
 ) -> tuple[str, tuple[str, ...]]:
@@ -74,8 +85,16 @@ def imports_of_script(
     folders in PYTHONPATH.
     """
     script, files = _files_of_script(tree, command, search_path)
-    modules = dict.fromkeys(module for _, found in files for module in found)
+    modules = dict.fromkeys(module for file in files for module in file.installed)
     return script, tuple(modules)
+
+
+def files_of_script(
+    tree: Tree, command: Sequence[str], search_path: Sequence[str] = ()
+) -> tuple[str, tuple[tuple[str, bytes], ...]]:
+    """Return the script of the command, and path and content of each file that it loads at its start."""
+    script, files = _files_of_script(tree, command, search_path)
+    return script, tuple((file.path, file.data) for file in files)
 
 
 def trackers_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, ...]:
@@ -84,19 +103,17 @@ def trackers_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, ...]:
     They are passed as strings to `report_to` or `log_with`, or are loggers of Lightning that are created in any case.
     """
     _, files = _files_of_script(tree, command)
-    named = {name for data, _ in files for name in _trackers(data)}
+    named = {name for file in files for name in _trackers(file.data)}
     return tuple(name for name in TRACKERS if name in named)
 
 
-def _files_of_script(
-    tree: Tree, command: Sequence[str], search_path: Sequence[str] = ()
-) -> tuple[str, list[tuple[bytes, tuple[str, ...]]]]:
-    """Return the script, and of each file that it loads: the content, and the installed modules that it imports."""
+def _files_of_script(tree: Tree, command: Sequence[str], search_path: Sequence[str] = ()) -> tuple[str, list[Loaded]]:
+    """Return the script of the command, and the files that it loads."""
     paths = {path for path in tree.paths() if path.endswith(".py")}
     start = start_of(command, paths, search_path)
     local = {part for path in paths for part in path.removesuffix(".py").split("/")}
     index = ModuleIndex(paths)
-    files: list[tuple[bytes, tuple[str, ...]]] = []
+    files: list[Loaded] = []
     new, seen, extended = deque([*start.packages, start.path] if start.path else []), set[str](), False
     while new:
         path = new.popleft()
@@ -108,15 +125,15 @@ def _files_of_script(
             return "", []
         extended = extended or OWN_PATH in data
         own, installed = _own_and_installed(data, local)
-        files.append((data, installed))
+        files.append(Loaded(path, data, installed))
         for module in dict.fromkeys(own):
             loaded = tuple(_files_loaded(module, folder, paths, start.roots))
             new += loaded or (index.files_of(module, folder) if extended else ())
     return start.path, _only_well_known(files) if extended else files
 
 
-def _only_well_known(files: list[tuple[bytes, tuple[str, ...]]]) -> list[tuple[bytes, tuple[str, ...]]]:
-    return [(data, tuple(name for name in found if name in WELL_KNOWN)) for data, found in files]
+def _only_well_known(files: list[Loaded]) -> list[Loaded]:
+    return [replace(file, installed=tuple(one for one in file.installed if one in WELL_KNOWN)) for file in files]
 
 
 def _own_and_installed(data: bytes, local: Collection[str]) -> tuple[list[str], tuple[str, ...]]:

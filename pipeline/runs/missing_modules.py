@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from posixpath import isabs, normpath
 
 from fixers.frame.change import Plan
 from fixers.setup.environment import VENV, is_requested, venv_of
 from fixers.setup.imported_modules import imports_of_script, packages_of
 from fixers.setup.project_packages import REQUIREMENTS, NoPackages, ProjectPackages, names_of, read_packages
 from pipeline.runs.fixes import fixer_settings_of, host_changes_of
+from pipeline.runs.search_path import project_folders, python_path
 from pipeline.runs.view import View
 from remote.host import Host
 from remote.protocol.findings import Finding, Report
@@ -59,20 +59,15 @@ def _hint_to_list(view: View, setting: object, packages: Sequence[str]) -> str:
     return "; then: ".join([*steps, "pipeline run" if is_own else f"pipeline run --set host.python={VENV}/bin/python"])
 
 
-def _in_project(folders: Sequence[str]) -> tuple[str, ...]:
-    """Return the relative folders, which Python searches from the project's folder."""
-    found = (normpath(folder) for folder in folders if folder and not isabs(folder))
-    return tuple("" if folder == "." else folder for folder in found)
-
-
 def missing_modules(host: Host, view: View) -> Report:
     """Return one warning with all modules that the script imports at its start and that the interpreter lacks.
 
     The interpreter only searches the modules; it imports none. If it cannot answer, the report is empty.
     """
     python, config = view.survey.interpreter, view.config
-    folders = {**view.host.config.env, **config.env}.get("PYTHONPATH", "").split(":")
-    script, modules = imports_of_script(view.scan, config.command or (), _in_project(folders))
+    env = {**view.host.config.env, **config.env}
+    script, modules = imports_of_script(view.scan, config.command or (), project_folders(env))
+    folders = python_path(env)
     if python.error or not modules or any(map(UNKNOWN_FOLDER.search, folders)):
         return Report()
     asked = "\n".join((" ".join(modules), ":".join(folders)))

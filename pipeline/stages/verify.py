@@ -35,7 +35,7 @@ from remote.protocol.shell import shell_command
 if TYPE_CHECKING:
     from pipeline.diagnosis import diagnose
     from pipeline.judgements import copied_labels, static
-    from pipeline.runs import laptop_paths, missing_modules, project_code
+    from pipeline.runs import laptop_paths, missing_modules, project_code, tracker_key
 else:
     diagnose = LazyModule("pipeline.diagnosis.diagnose")
     copied_labels = LazyModule("pipeline.judgements.copied_labels")
@@ -43,6 +43,7 @@ else:
     laptop_paths = LazyModule("pipeline.runs.laptop_paths")
     missing_modules = LazyModule("pipeline.runs.missing_modules")
     project_code = LazyModule("pipeline.runs.project_code")
+    tracker_key = LazyModule("pipeline.runs.tracker_key")
 
 PROOF_VERSION = 2
 
@@ -71,7 +72,7 @@ class Verify:
         warn_of_other_runs(context)
         await_free_card(context)
         code = project_code.judge_code(view)
-        code = code.plus(laptop_paths.laptop_paths(context.host, view))
+        code = code.plus(laptop_paths.laptop_paths(context.host, view)).plus(tracker_key.wandb_key(context.host, view))
         card = try_card(context) if code.ok else Report()
         if not (code.ok and card.ok):
             return StageResult(code.plus(card))

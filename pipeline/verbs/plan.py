@@ -22,6 +22,7 @@ from pipeline.runs.project_code import judge_old_code
 from pipeline.runs.runtime import describe_runtime, wants_runtime
 from pipeline.runs.secrets import judge_secrets
 from pipeline.runs.selection import load_selection
+from pipeline.runs.tracker_key import wandb_key
 from pipeline.runs.trained_files import not_inputs
 from pipeline.runs.view import View
 from pipeline.show.screen import Screen
@@ -60,7 +61,7 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
     with host_session(named, screen, RunOptions(), keep=False, prompter=None if screen.as_json else screen) as context:
         seen = preview(context)
         fixes = seen.fixes.findings + findings_after_fixes(site_of(context.view, None), seen.fixes)
-        paths = laptop_paths(context.host, context.view).findings
+        paths = laptop_paths(context.host, context.view).plus(wandb_key(context.host, context.view)).findings
         unfit: tuple[Finding, ...] = ()
         if not any(change.fixer == "environment" for change in host_changes_of(seen.fixes)):
             unfit = _without_torch(context.view)

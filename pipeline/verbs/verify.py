@@ -18,6 +18,7 @@ from pipeline.runs.missing_modules import UNFIT, missing_after, missing_before
 from pipeline.runs.runtime import describe_runtime
 from pipeline.runs.secrets import judge_secrets
 from pipeline.runs.selection import Selection
+from pipeline.runs.tracker_key import wandb_key
 from pipeline.runs.view import View
 from pipeline.show.plain import headed
 from pipeline.show.prompts import prompter_for
@@ -102,7 +103,7 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified
     screen.note(announce(view.precision))
     report = judge_without_proof(view).plus(Report(seen.sync.report.findings + seen.fixes.findings))
     unset = judge_secrets(view.host.config, view.config, Severity.ERROR if proof_wanted else Severity.WARNING)
-    report = report.plus(laptop_paths(context.host, view)).plus(Report(unset))
+    report = report.plus(laptop_paths(context.host, view)).plus(wandb_key(context.host, view)).plus(Report(unset))
     why_not = _obstacle(view, report, wanted=proof_wanted)
     if why_not:
         # Each error has its own hint.

@@ -32,3 +32,13 @@ def test_all_packages_that_a_module_lacks_are_reported_before_the_proof(project:
         config.write_text(f"project: .\ncommand: {command}\n")
         lacking = [found(project, "packages", *words) for words in LOOKS]
         assert lacking == [["speech/__main__.py imports no_such_one, no_such_two"]] * 2, command
+
+
+def test_a_tracker_without_a_key_stops_the_run_before_the_proof(project: User, sshd: Sshd) -> None:
+    script = "from pathlib import Path\nPath('started').touch()\nimport wandb\nwandb.login()\n"
+    (project.project / "train.py").write_text(script)
+    (project.project / "configs/plain.yaml").write_text("project: .\ncommand: python train.py\n")
+    words = ["wandb.login needs an API key of Weights and Biases"]
+    looks = [[one.partition(",")[0] for one in found(project, "tracker", *each)] for each in (*LOOKS, ("run",))]
+    assert looks == [words] * 3
+    assert not list(sshd.home.rglob("started")), "not even for a proof"
