@@ -57,8 +57,8 @@ def evaluate_folder(
 
     Raises BadUsage if a file is missing.
     """
-    require_typed_again(selection, prompter, "--adapter")
     adapter = expanded(adapter).absolute()
+    require_typed_again(selection, prompter, str(resolved(adapter)))
     for name in (CONFIG, WEIGHTS):
         if not (adapter / name).is_file():
             raise BadUsage(f"there is no {name} in {adapter}", where="--adapter")

@@ -111,6 +111,14 @@ def _confirm(
         keep_consent(kept, line, reason)
 
 
+def is_own_name(host: LoadedHost) -> bool:
+    """Return True if the user's own ssh or hosts files know the host's name, and it leads to the same machine without
+    the host file."""
+    names = SshNames(os.environ)
+    known = host.source.shadows or _place_of(host, host.name, names, host.config.port)
+    return host.name != LOCAL and bool(known) and not redirected(host, known, names)
+
+
 def keep_trust(host: LoadedHost, environment: Mapping[str, str] | None = None) -> None:
     """Store that the user chose every setting of the host file, as it is now. No question about it remains."""
     environment = os.environ if environment is None else environment

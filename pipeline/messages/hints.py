@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 from remote.link.host_hints import QUOTED
@@ -20,6 +20,9 @@ HOSTS_CHECK = re.compile(r"\bpipeline hosts check(?=$|[;,.)])")
 
 PLACEHOLDERS = "--host HOST --config NAME"
 """The arguments of a command in a catalog entry, which is also shown without a known host."""
+
+CHOICES = ("project", "data", "data.path", "secrets", "host.secrets")
+"""The keys of `--set` that select what is sent."""
 
 ON_THE_HOST = "   (on the host)"
 """The end of a hint whose command is typed on the host."""
@@ -107,6 +110,28 @@ def corrected_command(words: Sequence[str], wrong: str, right: str) -> str:
         return command_line(["pipeline", *words[:at], right, *words[at + 1 :]])
     fixed = [f"{word.partition('=')[0]}={right}" if word.partition("=")[2] == wrong else word for word in words]
     return command_line(["pipeline", *fixed]) if wrong and fixed != list(words) else ""
+
+
+def without_choices(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words without the options that select what is sent, and these options without their values.
+
+    Such an option was typed for one host. A command that names another host must not repeat it.
+    """
+    kept: list[str] = []
+    left: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name not in ("--set", "--adapter"):
+            kept.append(word)
+            continue
+        following = [] if equals else list(islice(rest, 1))
+        option = "".join("".join([value, *following]).partition("=")[0].split())
+        if name == "--adapter" or option in CHOICES:
+            left.append(name if name == "--adapter" else f"{name} {option}")
+        else:
+            kept += [word, *following]
+    return kept, left
 
 
 def install_command(package: str, prefix: str, python: str, uv: str | None) -> str:

@@ -19,9 +19,9 @@ def is_confirmed(path: Path, *fields: str) -> bool:
     return _line(fields) in _lines(path)
 
 
-def has_consent(path: Path, first: str) -> bool:
-    """Return True if the file contains a line with this first field. Raises BadUsage if the file cannot be read."""
-    return any(line.startswith(_line((first, ""))) for line in _lines(path))
+def read_consents(path: Path) -> list[tuple[str, ...]]:
+    """Return the fields of every line, as they are escaped. Raises BadUsage if the file cannot be read."""
+    return [tuple(line.decode("utf-8", "surrogateescape").split("\t")) for line in _lines(path)]
 
 
 def _lines(path: Path) -> list[bytes]:

@@ -37,7 +37,7 @@ class Selection:
 
     `given` are the command-line words that selected both, for commands in hints. `project_typed`, `data_typed` and
     `secrets_typed` are True if the project, the data folder or the secrets were set on the command line and therefore
-    need no confirmation.
+    need no confirmation. `together` are the hosts of a command that names several.
     """
 
     loaded: LoadedConfig
@@ -46,6 +46,7 @@ class Selection:
     project_typed: bool = False
     data_typed: bool = False
     secrets_typed: bool = False
+    together: tuple[LoadedHost, ...] = ()
 
     @property
     def title(self) -> str:
@@ -124,7 +125,8 @@ def load_selections(hosts: Sequence[str], config: str, overrides: Sequence[str],
         raise BadUsage(f"--host {','.join(hosts)} contains a duplicate or empty name", where="--host")
     found = [load_selection(host, config, overrides, cwd) for host in hosts]
     given = selection_arguments(",".join(hosts), config, override_arguments(overrides))
-    return tuple(replace(one, given=given) for one in found)
+    together = tuple(one.host for one in found)
+    return tuple(replace(one, given=given, together=together) for one in found)
 
 
 def _result_or_error(load: Callable[[], T]) -> T | HalfstepError:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pipeline.messages.errors import outcome_of_error
-from pipeline.messages.hints import corrected_command, option_value, overrides_in
+from pipeline.messages.hints import corrected_command, option_value, overrides_in, without_choices
 from pipeline.show.screen import Screen
 from remote.errors import HalfstepError
 from remote.protocol.findings import Finding
@@ -33,10 +33,16 @@ def show_error(words: list[str], error: HalfstepError) -> None:
 
 def with_corrected_hint(words: list[str], error: HalfstepError) -> HalfstepError:
     """If the error contains a correction, set the hint to the typed command with the corrected argument."""
-    line = corrected_command(words, *error.instead) if error.instead else ""
-    error.hint = line or error.hint
+    error.hint = (_corrected(words, *error.instead) if error.instead else "") or error.hint
     error.findings = tuple(replace(one, hint=_whole_command(words, one)) for one in error.findings)
     return error
+
+
+def _corrected(words: list[str], wrong: str, right: str) -> str:
+    """Return the typed command with the correction, or "". For another host, what was typed to be sent is left out."""
+    kept, left = without_choices(words) if option_value(words, "--host") == wrong else (words, [])
+    line = corrected_command(kept, wrong, right)
+    return f"{line}   (type {', '.join(left)} again if you mean this host)" if line and left else line
 
 
 def _whole_command(words: list[str], finding: Finding) -> str:

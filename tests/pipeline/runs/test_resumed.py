@@ -144,9 +144,9 @@ def test_SE_a_pasted_command_without_a_terminal_ends_before_the_run_begins(
     assert "for which you typed secrets" in "".join(capsys.readouterr())
 
 
-def require_repeated(prompter: Person | None, *overrides: str, host: str = "rig", more: tuple[str, ...] = ()) -> None:
+def require_repeated(prompter: Person | None, *overrides: str, host: str = "rig", adapter: str = "") -> None:
     """Check a command with typed settings, such as the one that `stop` prints for a run without a checkpoint."""
-    require_typed_again(load_selection(host, "plain", overrides, Path.cwd()), prompter, *more)
+    require_typed_again(load_selection(host, "plain", overrides, Path.cwd()), prompter, adapter)
 
 
 @pytest.fixture
@@ -240,10 +240,10 @@ def test_SE_a_file_that_appears_for_a_name_of_the_user_is_asked_about(terminal: 
 
 
 def test_SE_an_adapter_of_the_user_counts_as_typed(terminal: None, moved_host: Callable[[], None]) -> None:
-    require_repeated(Person(yes=False), more=("--adapter",))
+    require_repeated(Person(yes=False), adapter="/adapter")
     moved_host()
     with pytest.raises(HostFileUntrusted, match="typed --adapter"):
-        require_repeated(Person(yes=False), more=("--adapter",))
+        require_repeated(Person(yes=False), adapter="/adapter")
 
 
 def test_a_configuration_folder_that_cannot_be_written_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,127 @@
+"""What the user typed to select what is sent, and the machines for which it was typed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from pipeline.config.find import is_shipped_host
+from pipeline.config.hosts import LoadedHost
+from pipeline.config.overrides import HOST_PREFIX, host_overrides, parse_override
+from pipeline.hosts.pinned_keys import destination_of
+from pipeline.messages.hints import overrides_in
+from pipeline.records.consents import keep_consent, read_consents
+from pipeline.runs.consent import own_project
+from pipeline.runs.selection import DATA_PATH, PROJECT, SECRETS, Selection, is_set
+from pipeline.runs.view import data_folder
+from remote.link.address import LOCAL
+from remote.project.paths import resolved
+from remote.project.user_folder import user_file
+from remote.protocol.dataclass import dataclass
+
+TYPED = (PROJECT, DATA_PATH, SECRETS)
+"""The settings of a config that need no confirmation if the user typed them."""
+HOST_SECRETS = "host.secrets"
+KEPT = "typed_for"
+"""The user's file with the machines for which such settings were typed. It contains only digests."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """One typed option, and where it sends what it selects. The values are digests, except for `name`.
+
+    `name` is the option as it is shown, without its value.
+    """
+
+    name: str
+    host: str
+    project: str
+    option: str
+    machine: str
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The line of the use in the user's file."""
+        return (self.host, self.project, self.option, self.machine)
+
+
+def settings_typed(overrides: Sequence[str]) -> list[str]:
+    """Return the names of the settings among the `--set` options that select what is sent."""
+    typed = [".".join(key) for key in TYPED if is_set(key, overrides)]
+    if any(parse_override(one, HOST_PREFIX).covers(SECRETS) for one in host_overrides(overrides)):
+        typed.append(HOST_SECRETS)
+    return typed
+
+
+def options_in(given: Sequence[str]) -> list[str]:
+    """Return the values of `--set` among recorded arguments."""
+    return [following for word, following in pairwise(overrides_in(given)) if word == "--set"]
+
+
+def uses_of(selection: Selection, adapter: str = "") -> list[Use]:
+    """Return the typed options that select what is sent; `adapter` is the folder of `evaluate --adapter`.
+
+    `--config` is one of them if the host file is not in the config's own project: then the file of another project
+    selects the machine.
+    """
+    loaded, host = selection.loaded, selection.host
+    own = own_project(loaded)
+    values = {
+        ".".join(PROJECT): str(loaded.root),
+        ".".join(DATA_PATH): str(data_folder(loaded)),
+        ".".join(SECRETS): " ".join(sorted(set(loaded.config.secrets))),
+        HOST_SECRETS: " ".join(sorted(set(host.config.secrets))),
+    }
+    typed = {name: values[name] for name in settings_typed(options_in(selection.given))}
+    if adapter:
+        typed["--adapter"] = adapter
+    if host.path is not None and not is_shipped_host(host.path) and not resolved(host.path).is_relative_to(own):
+        typed["--config"] = str(loaded.root)
+    where = (_digest(host.name), _digest(str(own)))
+    return [Use(name, *where, _digest(f"{name}={value}"), machine_of(host)) for name, value in typed.items()]
+
+
+def machine_of(host: LoadedHost) -> str:
+    """Return a digest of the host's machine, account and host keys."""
+    return _digest(LOCAL if host.config.host == LOCAL else destination_of(host))
+
+
+def unexpected(uses: Iterable[Use], together: Sequence[LoadedHost]) -> list[Use]:
+    """Return the uses whose machine is not the one for which the option was typed before.
+
+    They are those whose host's name selected another machine before, in any project, and those whose option was typed
+    with the same value for another machine, under any name. This machine and the hosts in `together`, which the same
+    command names, do not count as other machines for an option. A first use is neither.
+    """
+    kept = [Use("", *line) for line in read_consents(_file()) if len(line) == 4]
+    near = {_digest(LOCAL), *map(machine_of, together)}
+    return [one for one in uses if _is_unexpected(one, kept, near)]
+
+
+def _is_unexpected(use: Use, kept: Sequence[Use], near: set[str]) -> bool:
+    same = [one for one in kept if one.machine == use.machine]
+    if any((one.project, one.option) == (use.project, use.option) for one in same):
+        return False
+    renamed = any(one.option == use.option and one.machine not in {use.machine, *near} for one in kept)
+    moved = any(one.host == use.host and one.machine != use.machine for one in kept)
+    is_known = any((one.host, one.project) == (use.host, use.project) for one in same)
+    return (moved and not is_known) or (renamed and not any(one.option == use.option for one in same))
+
+
+def keep_uses(uses: Iterable[Use]) -> None:
+    """Store the uses in the user's file. Raises BadUsage, DiskFull."""
+    known = set(read_consents(_file()))
+    for one in uses:
+        if one.fields not in known:
+            keep_consent(_file(), *one.fields)
+
+
+def _file() -> Path:
+    return user_file(KEPT, os.environ)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
