@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from fixers.frame.site import Tree
-from fixers.setup.imported_modules import files_reached
+from fixers.setup.started_module import LAUNCHERS
 from fixers.sources.python import PythonSource, read_python
 from fixers.sources.unparsable import Unparsable
+from pipeline.judgements.started import files_reached
 from remote.protocol.findings import Finding, Report
+from remote.protocol.shell import shell_command
 from remote.protocol.text import one_line
 
 CHECK = "notebook-code"
@@ -29,8 +31,19 @@ def judge_notebook_code(tree: Tree, command: Sequence[str]) -> Report:
     """Return a warning for each file of the command with names of IPython, which plain python does not define."""
     if not command or posixpath.basename(command[0]).startswith(("ipython", "jupyter")):
         return Report()
-    found = (_judge(path, tree.read(path)) for path in sorted(files_reached(tree, command) or ()))
-    return Report(tuple(finding for findings in found for finding in findings))
+    paths = [path for path in sorted(files_reached(tree, command)) if path.endswith(".py")]
+    found = [finding for path in paths for finding in _judge(path, tree.read(path))]
+    return Report((*_judge_command(tree, command), *found))
+
+
+def _judge_command(tree: Tree, command: Sequence[str]) -> Iterator[Finding]:
+    """Yield a warning if Python gets a notebook instead of a script."""
+    script = next((word for word in command[1:] if word.endswith((".py", ".ipynb"))), "")
+    path = posixpath.normpath(script)
+    if posixpath.basename(command[0]) in LAUNCHERS and path.endswith(".ipynb") and path in set(tree.paths()):
+        message = f"{path} is a notebook, which {posixpath.basename(command[0])} cannot run"
+        hint = shell_command("jupyter nbconvert --to script {}", path)
+        yield Finding.warning(CHECK, message, "command", f"{hint}; then name the script in `command:`")
 
 
 def _judge(path: str, data: bytes) -> Iterator[Finding]:

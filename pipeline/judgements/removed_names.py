@@ -10,7 +10,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from fixers.frame.site import Tree
-from fixers.setup.imported_modules import files_reached
 from fixers.sources.python import PythonSource, read_python
 from fixers.sources.removed_names import (
     HOOKS,
@@ -25,6 +24,7 @@ from fixers.sources.removed_names import (
     strategy_instead_of,
 )
 from fixers.sources.unparsable import Unparsable
+from pipeline.judgements.started import files_reached
 from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding, Report
 from remote.protocol.text import version_numbers
@@ -37,7 +37,6 @@ MODULE = re.compile(
 LIBRARIES = ("transformers", "datasets", "peft", "accelerate", "trl", "pytorch_lightning", "lightning")
 NEEDLES = tuple(library.encode() for library in LIBRARIES)
 GUARD = re.compile(r"version|TYPE_CHECKING|hasattr|available", re.IGNORECASE)
-TESTS = re.compile(r"(?:^|/)tests?/")
 
 
 @dataclass(frozen=True)
@@ -53,15 +52,13 @@ class _Place:
 def judge_removed(tree: Tree, command: Sequence[str], packages: Mapping[str, str]) -> Report:
     """Return a warning for each use of a name that the installed version of its package lacks.
 
-    `packages`: the versions by package; a package without a version is not judged. Only files that the command may
-    import are read, or all files outside tests if these are unknown.
+    `packages`: the versions by package; a package without a version is not judged. Only files that the command is known
+    to import are read.
     """
-    reached = files_reached(tree, command)
-    every = sorted(path for path in tree.paths() if path.endswith(".py") and not TESTS.search(path))
     own = {part.removesuffix(".py") for path in tree.paths() for part in path.split("/")}
     findings: list[Finding] = []
-    for path in every if reached is None else sorted(reached):
-        data = tree.read(path)
+    for path in sorted(files_reached(tree, command)):
+        data = tree.read(path) if path.endswith(".py") else b""
         if not any(needle in data for needle in NEEDLES):
             continue
         try:

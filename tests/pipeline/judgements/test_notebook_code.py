@@ -16,7 +16,7 @@ class Files:
         self._code = code.encode()
 
     def paths(self):
-        return {"train.py": self._code, "unused.py": SYSTEM.encode()}
+        return {"train.py": self._code, "lab.ipynb": b"{}", "unused.py": SYSTEM.encode()}
 
     def read(self, path):
         return self.paths()[path]
@@ -79,3 +79,22 @@ def test_code_that_plain_python_runs_is_not_reported(code: str) -> None:
 
 def test_a_script_that_ipython_runs_is_not_reported() -> None:
     assert judged(SYSTEM, ("ipython", "train.py")) == []
+
+
+@pytest.mark.parametrize("command", [("python", "lab.ipynb"), ("accelerate", "launch", "./lab.ipynb", "--epochs", "1")])
+def test_a_command_that_starts_a_notebook_is_reported(command: tuple[str, ...]) -> None:
+    [finding] = judged("", command)
+    assert (finding.check, finding.where) == ("notebook-code", "command")
+    assert finding.hint.startswith("jupyter nbconvert --to script lab.ipynb;")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("jupyter", "execute", "lab.ipynb"), ("python", "train.py", "lab.ipynb"), ("python", "other.ipynb"), ("python",)],
+)
+def test_a_command_that_only_reads_a_notebook_is_not_reported(command: tuple[str, ...]) -> None:
+    assert judged("", command) == []
+
+
+def test_a_script_that_starts_programs_is_judged_too() -> None:
+    assert [one.where for one in judged(f"import subprocess\n{SYSTEM}")] == ["train.py:2"]

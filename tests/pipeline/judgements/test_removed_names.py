@@ -140,3 +140,14 @@ def test_a_package_of_the_project_is_not_the_library() -> None:
         {"train.py": "from datasets import load_metric\n", "datasets/__init__.py": "def load_metric(): pass\n"}
     )
     assert judge_removed(files, COMMAND, NEW).findings == ()
+
+
+def test_a_script_that_starts_programs_is_judged_without_files_that_it_does_not_import() -> None:
+    old = "from transformers import AdamW\n"
+    assert [each.where for each in judged(f"import subprocess\n{old}", old_py=old)] == ["train.py:2"]
+
+
+def test_a_module_that_python_starts_is_judged() -> None:
+    files = Files({"speech/train.py": "from transformers import AdamW\n", "speech/__init__.py": ""})
+    found = judge_removed(files, ("python", "-m", "speech.train"), NEW).findings
+    assert [each.where for each in found] == ["speech/train.py:1"]
