@@ -73,7 +73,7 @@ def _uses_in(path: str, data: bytes, command: Sequence[str], *, is_script: bool)
     certainty = Certainty(names, command, is_script=is_script)
     for call in names.of_type(ast.Call):
         name = _name_of(call, names)
-        if name and not _needs_no_key(call):
+        if name and not _needs_no_key(call) and not certainty.is_turned_off(call):
             certain = not any(word.arg in DECIDES for word in call.keywords) and certainty.runs(call)
             yield WandbUse(f"{path}:{call.lineno}", name, certain)
 
@@ -110,6 +110,19 @@ class Certainty:
     def runs(self, node: ast.AST) -> bool:
         """Return True if no condition, handler or function that may not be called contains the node."""
         return self._place(node) in self._running
+
+    def is_turned_off(self, node: ast.AST) -> bool:
+        """Return True if an option that guards the node is false in the command, as in `--wandb False`."""
+        below = node
+        for above in self._names.ancestors(node):
+            if isinstance(above, ast.If) and below in self._unconditional:
+                test = above.test
+                tests = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+                values = [value_of(_option(each), self._command) for each in tests if _option(each)]
+                if any(value is not None and value.lower() in FALSE for value in values):
+                    return True
+            below = above
+        return False
 
     def _functions_called(self) -> frozenset[str | None]:
         """Return AT_TOP and the functions that a call calls, or gets as an argument, whenever the script runs."""

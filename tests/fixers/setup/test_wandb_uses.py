@@ -69,8 +69,6 @@ def test_a_call_that_a_flag_guards_or_that_may_not_run_is_uncertain(code):
     [
         ("args.wandb", ["--wandb"], True),
         ("args.use_wandb", ["--use-wandb", "--epochs", "1"], True),
-        ("args.use_wandb", ["--use_wandb=False"], False),
-        ("args.use_wandb", ["--use_wandb", "no"], False),
         ("cfg['wandb']", ["train.wandb=true"], True),
         ("args.tracker == 'wandb'", ["--tracker", "wandb"], True),
         ("args.tracker == 'wandb'", ["--tracker", "tensorboard"], False),
@@ -78,6 +76,19 @@ def test_a_call_that_a_flag_guards_or_that_may_not_run_is_uncertain(code):
 )
 def test_a_flag_that_the_command_sets_guards_nothing(guard, options, certain):
     assert uses(INIT.format(f"if {guard}:\n    "), *options) == [("wandb.init", certain)]
+
+
+@pytest.mark.parametrize(
+    ("guard", "option"),
+    [
+        ("args.use_wandb", "--use_wandb=False"),
+        ("self.cfg.log_to_wandb and is_master", "--log_to_wandb no"),
+        ("cfg['wandb']", "wandb=false"),
+    ],
+)
+def test_a_call_whose_flag_the_command_sets_to_false_is_no_use(guard, option):
+    code = f"def start(self):\n    if {guard}:\n        try:\n            {INIT.format('').splitlines()[1]}\n"
+    assert uses(f"import wandb\n{code}        finally:\n            pass\n", *option.split()) == []
 
 
 @pytest.mark.parametrize(
