@@ -192,17 +192,6 @@ def judge_only_torch(tree: Tree, config: Mapping[str, Any], *, keep: bool) -> Fi
     return warning("environment", message, "fixers.environment", hint)
 
 
-def judge_syntax(tree: Tree, command: Sequence[str]) -> tuple[Finding, ...]:
-    """Return an error if the script of the command does not parse with the Python that runs halfstep."""
-    script, _ = imports_of_script(tree, command)
-    try:
-        parse_python(tree.read(script) if script else b"")
-    except SyntaxError as problem:
-        where = f"{script}:{problem.lineno or 1}"
-        return (error("unparsable-source", f"not Python: {problem.msg}", where, "correct the file"),)
-    return ()
-
-
 def lacking_with_only_torch(modules: Collection[str]) -> tuple[str, ...]:
     """Return the modules that an environment with only torch lacks."""
     return tuple(module for module in modules if module not in WITH_TORCH)

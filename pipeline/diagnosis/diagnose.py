@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pipeline.diagnosis.catalog import Entry, identify, load_catalog
@@ -18,6 +18,7 @@ from remote.protocol.findings import Finding, Severity
 from remote.protocol.hidden import without_hidden
 
 UNKNOWN = "unknown-error"
+SYNTAX = "syntax"
 CONTEXT_LINES = 3
 BLOCK = 1000
 
@@ -164,16 +165,30 @@ def _context(lines: Sequence[Line], at: int) -> tuple[str, ...]:
 
 
 def as_finding(one: Diagnosis, log: str = "") -> Finding:
-    """Return a diagnosis as a finding, with the position in the log, the cause and the fix."""
+    """Return a diagnosis as a finding, with the position in the log, the cause and the fix.
+
+    The line of the user's code is named if only this line tells what to correct.
+    """
     where = f"{log}, " * bool(log) + f"line {one.line.number}"
     where += f", rank {one.line.rank}" if one.line.rank is not None else ""
-    if one.entry is None:
+    if one.check in (UNKNOWN, SYNTAX):
         own = f"{one.frame}: {one.frame.code}" if one.frame and one.frame.code else str(one.frame or "")
-        return Finding.error(UNKNOWN, f"unrecognised error: {one.message}", f"{own}; {where}" if own else where)
+        where = f"{own}; {where}" if own else where
+    if one.entry is None:
+        return Finding.error(UNKNOWN, f"unrecognised error: {one.message}", where)
     if one.survived:
         message = f"non-fatal, training completed: {one.cause}"
         return Finding(one.entry.id, Severity.INFO, message, where, one.fix)
     return Finding(one.entry.id, one.entry.severity, one.cause, where, one.fix)
+
+
+def with_undo(found: Iterable[Finding], rewritten: Collection[str]) -> tuple[Finding, ...]:
+    """Return the findings. For a syntax error in a file that a fixer has rewritten, the hint is to undo the rewrite."""
+    files = tuple(f"{path}:" for path in rewritten)
+    undo = "Run `pipeline fix --undo`: a fixer has rewritten this file on the host."
+    return tuple(
+        replace(one, hint=undo) if one.check == SYNTAX and one.where.startswith(files) else one for one in found
+    )
 
 
 def diagnose_text(text: str | Iterable[str], log: str = "", first: int = 1) -> tuple[Finding, ...]:

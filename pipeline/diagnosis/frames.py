@@ -13,6 +13,7 @@ FRAME = re.compile(r'^\s*File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,200})
 LIBRARY = re.compile(r"^<|(?:^|/)(?:site-packages|dist-packages|lib(?:64)?/python3[\d.]*)/")
 ON_HOST = re.compile(r"^.*/projects/[^/]+-[0-9a-f]{8}/(?:tree|runs/[^/]+/code|scratch/[^/]+/(?:run/code|[^/]+))/")
 """The folders on the host in which a project runs; see remote/protocol/layout.py."""
+SYNTAX_ERROR = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
 LONGEST_TRACEBACK = 20_000
 
 
@@ -43,7 +44,10 @@ def own_frame(lines: Sequence[Line], at: int) -> Frame | None:
 
 
 def _traceback_of(lines: Sequence[Line], at: int) -> Iterator[int]:
-    """Yield the positions of the traceback's lines in order. The traceback ends at `at`; other ranks are skipped."""
+    """Yield the positions of the traceback's lines in order. The traceback ends at `at`; other ranks are skipped.
+
+    The traceback of a syntax error in the script itself has no first line, and one entry, without a function.
+    """
     rank = lines[at].rank
     found: list[int] = []
     for position in range(at - 1, max(-1, at - LONGEST_TRACEBACK), -1):
@@ -54,8 +58,11 @@ def _traceback_of(lines: Sequence[Line], at: int) -> Iterator[int]:
             yield from reversed(found)
             return
         if line.text and not line.text.startswith(" "):
-            return
+            break
         found.append(position)
+    if SYNTAX_ERROR.match(lines[at].text):
+        entries = ((each, FRAME.match(lines[each].text)) for each in found)
+        yield from [each for each, entry in entries if entry and not entry[3]][:1]
 
 
 def _code_after(lines: Sequence[Line], position: int) -> str:

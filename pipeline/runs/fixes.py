@@ -21,10 +21,10 @@ from remote.sync.rewrite import Rewrite, plan_rewrites
 
 if TYPE_CHECKING:
     from fixers.plans import site_plan
-    from fixers.setup import imported_modules
+    from fixers.setup import started_syntax
 else:
     site_plan = LazyModule("fixers.plans.site_plan")
-    imported_modules = LazyModule("fixers.setup.imported_modules")
+    started_syntax = LazyModule("fixers.setup.started_syntax")
 
 MADE_ON_HOST = frozenset(SETUP_NAMES)
 """Fixers that create files in the host's tree from other files of the host."""
@@ -77,18 +77,27 @@ def tree_as_fixed(view: View) -> Tree:
 
 
 def unparsable_sources(view: View) -> tuple[Finding, ...]:
-    """Return the errors about source files that do not parse, which stop the stage `fix`, and about the script.
+    """Return the errors about source files that do not parse, which stop the stage `fix`, and about the script."""
+    return (*(one for one in _unparsable_for_fixers(view) if one.severity is Severity.ERROR), *unparsable_start(view))
 
-    The fixers do not parse a script in which they have nothing to change. It is not checked if the Python that will run
-    it may be newer than this one, because its syntax may be newer too.
+
+def unparsable_start(view: View) -> tuple[Finding, ...]:
+    """Return the findings of files that the command loads at its start and that do not parse, without those of fixers.
+
+    The fixers do not parse a file in which they have nothing to change. The files are not checked if the Python that
+    will run them may be newer than this one, because its syntax may be newer too.
     """
-    plan = site_plan.plan_fixes(site_of(view, None), only=SOURCE_NAMES)
-    found = tuple(one for one in plan.findings if one.check == "unparsable-source" and one.severity is Severity.ERROR)
     setting = fixer_settings_of(view).get("environment")
     has_base = isinstance(setting, dict) and "base" in setting
-    if found or has_base or not (2,) < view.survey.interpreter.version[:2] <= sys.version_info[:2]:
-        return found
-    return imported_modules.judge_syntax(view.scan, view.config.command or ())
+    if has_base or not (2,) < view.survey.interpreter.version[:2] <= sys.version_info[:2]:
+        return ()
+    found = started_syntax.judge_syntax(view.scan, view.config.command or ())
+    return started_syntax.without_known(found, _unparsable_for_fixers(view)) if found else ()
+
+
+def _unparsable_for_fixers(view: View) -> tuple[Finding, ...]:
+    plan = site_plan.plan_fixes(site_of(view, None), only=SOURCE_NAMES)
+    return tuple(one for one in plan.findings if one.check == started_syntax.CHECK)
 
 
 def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:

@@ -11,7 +11,7 @@ from pipeline.judgements.notebook_code import judge_notebook_code
 from pipeline.judgements.removed_names import judge_removed
 from pipeline.judgements.static import judge_static
 from pipeline.judgements.unhooked_launchers import KEY, judge_blind_proof, judge_launchers
-from pipeline.runs.fixes import fixer_settings_of, tree_as_fixed
+from pipeline.runs.fixes import fixer_settings_of, tree_as_fixed, unparsable_start
 from pipeline.runs.launch import launch_of
 from pipeline.runs.launcher import nodes_of
 from pipeline.runs.view import View
@@ -20,10 +20,11 @@ from remote.protocol.proof import ProofReport
 
 
 def judge_code(view: View) -> Report:
-    """Return the findings of the code as the fixers leave it, and of the launchers that the command starts."""
+    """Return the findings of the code as the fixers leave it, of its syntax, and of the launchers of the command."""
     tree, command = tree_as_fixed(view), launch_of(view).command
     launchers = judge_launchers(tree, command) if _signs(view) and command else Report()
-    return judge_old_code(view).plus(judge_static(tree, view.precision)).plus(launchers)
+    unparsable = Report(unparsable_start(view))
+    return unparsable.plus(judge_old_code(view)).plus(judge_static(tree, view.precision)).plus(launchers)
 
 
 def judge_old_code(view: View) -> Report:

@@ -110,6 +110,7 @@ class Train:
             return result
         secrets = tuple(secret_values(context.view.host.config, context.view.config).values())
         found = diagnose_output(context.host, context.view.layout.key, run, number, folder, secrets)
+        found = Report(diagnose.with_undo(found.findings, context.view.survey.tree.fixed))
         return replace(result, report=with_diagnosis(name, result.report, found))
 
     def _start_job(self, context: Context, run: str, name: str, *, fresh_code: bool) -> int:

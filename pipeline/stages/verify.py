@@ -102,7 +102,7 @@ def diagnose_proof(view: View, proof: ProofReport) -> Report:
     view.records.prepare()
     write_atomic(stored, proof.output_tail.encode("utf-8", "replace"))
     name = stored.relative_to(view.records.root).as_posix()
-    found = diagnose.diagnose_text(proof.output_tail, name)
+    found = diagnose.with_undo(diagnose.diagnose_text(proof.output_tail, name), view.survey.tree.fixed)
     show = shell_command("less {}", name)
     return Report(tuple(replace(one, hint=show) if one.check == diagnose.UNKNOWN else one for one in found))
 

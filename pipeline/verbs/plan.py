@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fixers.plans.diff import render_diff
 from fixers.plans.site_plan import plan_fixes
+from fixers.setup.started_syntax import as_warnings, judge_syntax, without_known
 from pipeline.actions.findings_after_fixes import findings_after_fixes
 from pipeline.actions.preview import Preview, preview
 from pipeline.actions.session import host_session
@@ -14,7 +15,7 @@ from pipeline.config.load import load_config
 from pipeline.judgements.host import judge_interpreter
 from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome, job_outcome
-from pipeline.runs.fixes import host_changes_of, site_of
+from pipeline.runs.fixes import host_changes_of, site_of, unparsable_start
 from pipeline.runs.laptop_paths import laptop_paths
 from pipeline.runs.missing_modules import UNFIT, missing_before
 from pipeline.runs.new_run import describe_excluded
@@ -60,7 +61,8 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
     named = load_selection(host, config, overrides, Path.cwd(), card=card)
     with host_session(named, screen, RunOptions(), keep=False, prompter=None if screen.as_json else screen) as context:
         seen = preview(context)
-        fixes = seen.fixes.findings + findings_after_fixes(site_of(context.view, None), seen.fixes)
+        fixes = seen.fixes.findings + unparsable_start(context.view)
+        fixes += findings_after_fixes(site_of(context.view, None), seen.fixes)
         paths = laptop_paths(context.host, context.view).plus(wandb_key(context.host, context.view)).findings
         unfit: tuple[Finding, ...] = ()
         if not any(change.fixer == "environment" for change in host_changes_of(seen.fixes)):
@@ -129,6 +131,9 @@ def _for_card(screen: Screen, config: str, card: str, overrides: Sequence[str]) 
     if loaded is not None and wants_runtime(loaded.config):
         screen.note("runtime: auto applies the precision plan inside the training process")
     findings = made.findings + findings_after_fixes(site, made) + judge_card(site)
+    if loaded is not None:
+        # The host may have a newer Python.
+        findings += without_known(as_warnings(judge_syntax(site.tree, loaded.config.command or ())), findings)
     return Outcome(
         "plan",
         exit_code_of(findings, ExitCode.FIXER),

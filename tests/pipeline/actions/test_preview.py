@@ -12,11 +12,13 @@ from pipeline.config.load import load_config
 from pipeline.messages.outcome import StageState
 from pipeline.records.inputs import digest
 from pipeline.records.stage_checkpoints import StageCheckpoints, checkpoint_now
+from pipeline.runs.fixes import plan_for
 from pipeline.runs.run_id import run_id
 from pipeline.runs.view import View
 from pipeline.stages.order import STAGE_NAMES, STAGES
 from pipeline.stages.stage import Context
 from pipeline.stages.train import Train
+from remote.project.scan import scan_project
 from remote.protocol.findings import Severity
 from remote.protocol.jobs import Checkpoint, JobState
 from remote.sync.plan import plan_sync
@@ -117,3 +119,17 @@ def test_a_launcher_without_the_hooks_is_reported_before_it_starts(tmp_path: Pat
     found = [each for each in report.findings if each.check == "unsigned-processes"]
     assert [each.where for each in found if each.severity is Severity.ERROR] == errors
     assert len(found) == len(errors)
+
+
+@pytest.mark.parametrize("helper", ["def f()\n    pass\n", "import torch\nx = torch.bfloat16)\n"])
+def test_a_module_of_the_script_that_does_not_parse_is_reported_once_before_the_proof(
+    tmp_path: Path, helper: str
+) -> None:
+    view = view_of(tmp_path, None)
+    (tmp_path / "train.py").write_text("import helper\n")
+    (tmp_path / "helper.py").write_text(helper)
+    (tmp_path / "configs/script.yaml").write_text("project: .\ncommand: [python, train.py]\n")
+    view = replace(view, loaded=load_config("script", tmp_path), scan=scan_project(tmp_path))
+    found = (*judge_without_proof(view).errors, *plan_for(view, None).findings)
+    assert [one.check for one in found] == ["unparsable-source"]
+    assert found[0].where.startswith("helper.py:")

@@ -89,6 +89,29 @@ def test_the_frame_of_a_chained_exception_is_the_one_that_ended_the_program(tmp_
     assert str(the_frame(done.stderr)) == f"{script}:7 in step"
 
 
+@pytest.mark.parametrize("broken", ["train.py", "own.py"])
+@pytest.mark.parametrize("code", ["x = (1\n", "def f():\nreturn 1\n"])
+def test_a_syntax_error_names_the_file_that_does_not_parse(tmp_path, broken, code):
+    files = {"train.py": "print('  File')\nimport own\n", "own.py": "", broken: code}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    done = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    (found,) = diagnose_log("  indented output\n" + done.stderr)
+    assert (found.check, found.frame.path.rpartition("/")[2]) == ("syntax", broken)
+    assert found.frame.code in code.splitlines()
+
+
+def test_another_error_without_a_traceback_names_no_line():
+    log = f'  File "{RUN}train.py", line 6\n    x = (\n{ERROR}'
+    assert the_frame(log) is None
+
+
+@pytest.mark.parametrize("copy", ["scratch/proof-0a-1/run/code", "scratch/0a1b/tree", "runs/own-12345678/code", "tree"])
+def test_a_path_in_a_copy_on_the_host_is_a_path_of_the_project(copy):
+    log = traceback(frame(f"/home/me/halfstep/projects/speech-0a1b2c3d/{copy}/src/loop.py", 7, "step"))
+    assert the_frame(log).path == "src/loop.py"
+
+
 def test_a_token_in_the_code_is_masked():
     token = "hf_" + "a" * 34
     log = traceback(frame("train.py", 3, "main", f'login("{token}")'))

@@ -13,6 +13,7 @@ from pipeline.stages.verify import describe_proof, diagnose_proof, prove
 from pipeline.verbs.diagnose import diagnose
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.proof import NotChecked, ProofReport, ProvedStep
+from remote.protocol.tree import Row
 from remote.protocol.values import encode
 from tests.fixers.casebook import TITAN_RTX
 from tests.lab.fake_host import FakeHost
@@ -135,6 +136,20 @@ def test_the_output_of_a_failed_proof_is_kept_and_named_with_a_command_that_show
     monkeypatch.chdir(tmp_path)
     assert diagnose(path) == 40
     assert "train.py:3 in f: g(x)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("rewritten", "hint"), [("own.py", "Run `pipeline fix --undo`"), ("train.py", "Correct the line")]
+)
+def test_only_a_file_that_a_fixer_has_rewritten_is_to_be_undone(tmp_path: Path, rewritten: str, hint: str) -> None:
+    view = view_of(tmp_path)
+    fixed = {rewritten: Row("a" * 64, "b" * 64, 0o644, 10)}
+    view = view.with_survey(replace(view.survey, tree=replace(view.survey.tree, fixed=fixed)))
+    output = "  File \"own.py\", line 3\n    def f()\n           ^\nSyntaxError: expected ':'\n"
+    [finding] = diagnose_proof(view, ProofReport((), exit=1, output_tail=output)).findings
+    assert finding.message == "Python cannot parse a file that the script loads: expected ':'"
+    assert finding.where == "own.py:3: def f(); .halfstep/state/local/plain.proof.log, line 4"
+    assert finding.hint.startswith(hint)
 
 
 def test_the_output_of_a_proof_that_succeeded_is_not_kept(tmp_path: Path) -> None:

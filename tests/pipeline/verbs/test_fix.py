@@ -192,6 +192,26 @@ def test_plan_on_a_host_names_the_precision_that_verify_would_refuse(
     assert [one["where"] for one in findings if one["check"] == "bf16-unsupported"] == ["precision"]
 
 
+@pytest.mark.parametrize(
+    ("place", "severity", "code"), [(["--host", "local"], "error", 31), (["--card", "titan-rtx"], "warning", 0)]
+)
+def test_plan_names_the_line_at_which_the_script_does_not_parse(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    place: list[str],
+    severity: str,
+    code: int,
+) -> None:
+    (project / "train.py").write_text("x = 1\nprint(x\n")
+    (project / "configs").mkdir()
+    (project / "configs/own.yaml").write_text("command: python train.py\n")
+    monkeypatch.chdir(project)
+    assert run(["plan", *place, "--config", "own", "--json"]) == code
+    found = [one for one in json.loads(capsys.readouterr().out)["findings"] if one["check"] == "unparsable-source"]
+    assert [(one["where"], one["severity"]) for one in found] == [("train.py:2", severity)]
+
+
 @pytest.mark.parametrize("name", ["train.py", "requirements.txt", "tokenizer.json"])
 def test_a_file_that_disappears_while_the_project_is_read_refuses_the_fix(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
