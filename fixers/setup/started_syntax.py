@@ -23,7 +23,7 @@ def judge_syntax(tree: Tree, command: Sequence[str]) -> tuple[Finding, ...]:
     The files are the script of the command and the modules of the project that it imports at its start. If a shell
     script starts the Python file, the findings are warnings, because the shell script may choose another Python.
     """
-    if start_of(command, set(tree.paths())).path:
+    if _script_of(tree, command):
         return tuple(_errors(tree, command))
     started = python_files_of(tree, command) if any(shell_scripts_of(tree, command)) else None
     return as_warnings(one for path in sorted(started or ()) for one in _errors(tree, (PYTHON, path)))
@@ -46,11 +46,15 @@ def _file_of(finding: Finding) -> str:
 
 def _errors(tree: Tree, command: Sequence[str]) -> Iterator[Finding]:
     _, files = files_of_script(tree, command)
-    script = start_of(command, set(tree.paths())).path
+    script = _script_of(tree, command)
     for path, data in files or ((script, tree.read(script)),):  # a script that replaces modules may load others
         problem = _syntax_error(data)
         if problem is not None:
             yield error(CHECK, f"not Python: {problem.msg}", f"{path}:{problem.lineno}", "correct the file")
+
+
+def _script_of(tree: Tree, command: Sequence[str]) -> str:
+    return start_of(command, {path for path in tree.paths() if path.endswith(".py")}).path
 
 
 def _syntax_error(data: bytes) -> SyntaxError | None:
