@@ -151,6 +151,31 @@ def test_without_a_count_in_the_optimizer_the_step_comes_from_the_checkpoint_s_n
     assert findings == [("info", "resumed at an unknown step (the optimizer has no step count), from last.pt")]
 
 
+OWN_STATE = """
+class Averaging(torch.optim.SGD):
+    def train(self):
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter]["average"] = parameter.detach().clone()
+optimizer = Averaging(model.parameters(), lr=1e-3)
+optimizer.train()
+"""
+LOAD_WEIGHTS_OF_ONE = "model.load_state_dict(torch.load('last.pt')['model'])"
+
+
+@pytest.mark.parametrize("load", ["", LOAD_WEIGHTS_OF_ONE], ids=["first-start", "weights-of-an-earlier-run"])
+def test_state_that_an_optimizer_created_itself_does_not_count_as_a_resume(load, train) -> None:
+    train(loop(save=SAVE_ONE))
+    progress, findings = train(loop(load=OWN_STATE + load))
+    assert (progress.step, progress.began, findings) == (9, 0, [])
+
+
+def test_an_optimizer_without_a_count_whose_state_was_loaded_has_resumed(train) -> None:
+    train(loop(load=OWN_STATE, save=SAVE_ONE))
+    progress, findings = train(loop(load=OWN_STATE + LOAD_ONE))
+    assert (progress.step, progress.began) == (9, None)
+    assert findings == [("info", "resumed at an unknown step (the optimizer has no step count), from last.pt")]
+
+
 def test_an_accelerate_loop_that_loads_its_state_continues_the_step_count(train) -> None:
     script = """
 import sys, torch

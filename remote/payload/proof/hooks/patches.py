@@ -16,6 +16,7 @@ from .loss_scale import patch_scalers
 from .origins import LIBRARIES, patch_libraries, patch_parameters
 from .patching import Training, is_compiling, is_enabled, replace
 from .recorder import DetailRecorder, Recorder
+from .resumed import note_loading
 from .signed_objects import RENDEZVOUS, ZERO
 from .tensors import dtype_name
 
@@ -119,6 +120,7 @@ def _patch_optimizers(recorder: Recorder, training: Training) -> None:
 
         return build
 
+    replace(optimizers.Optimizer, "load_state_dict", note_loading)
     if recorder.details is not None:
         replace(optimizers.Optimizer, "__init__", init)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import sys
 import time
+import weakref
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
+
+from .foreign import result_of
 
 STATE = "trainer_state.json"
 SAVED = (".pt", ".pth", ".bin", ".ckpt", ".tar", ".pkl", ".pickle", ".safetensors", ".distcp", ".metadata", ".json")
@@ -16,6 +20,8 @@ OPTIMIZER = re.compile(r"(?:^|/)optimizer[^/]*\.(?:pt|bin)$")
 NUMBER = re.compile(r"(?:step|checkpoint|ckpt|iter|iteration)s?[-_=]?(\d+)(?:\.\w+)?/?$")
 MOST_READS = 10_000
 KERNEL_TICK_S = 0.02
+LOADED: Any = weakref.WeakSet()
+"""The optimizers into which the script has loaded a state that is not empty."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +80,12 @@ def find_start(optimizer: Any, reads: OpenedFiles) -> TrainingStart:
     higher. Trainer counts steps that the loss scaler skipped, and Adam does not. For an optimizer without a count (SGD,
     Lion), the step is read from the name of the checkpoint.
     """
-    done, loaded = _steps_done(optimizer)
+    done = _steps_done(optimizer)
     files = reads.saved()
     optimizers = [path for path in files if OPTIMIZER.search(path)]
-    if not (loaded or optimizers):
+    # The state of an optimizer does not show that it was loaded: Adagrad creates its state when it is built, and
+    # schedule-free optimizers when they are set to training mode.
+    if not (done or optimizer in LOADED or optimizers):
         return TrainingStart()
     checkpoint = _checkpoint(optimizers, files)
     counted = max(done, _global_step(checkpoint) or 0)
@@ -117,14 +125,24 @@ def step_in(checkpoint: str) -> int:
     return int(match.group(1)) if match else 0
 
 
-def _steps_done(optimizer: Any) -> Tuple[int, bool]:
-    """Return the highest step count in the optimizer, and whether its state shows that there were earlier steps."""
-    states = [state for state in optimizer.state.values() if isinstance(state, dict) and state]
+def note_loading(original: Any) -> Any:
+    """Return a wrapper of Optimizer.load_state_dict that records the optimizers whose state was loaded."""
+
+    def load_state_dict(self: Any, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, state_dict, *args, **kwargs)
+        if self.state:
+            LOADED.add(self)
+        return result
+
+    return load_state_dict
+
+
+def _steps_done(optimizer: Any) -> int:
+    """Return the highest step count in the optimizer, or 0 without a count."""
+    states = [state for state in optimizer.state.values() if isinstance(state, dict)]
     counts = [state["step"] for state in states if "step" in state]
     counts += [group["step"] for group in optimizer.param_groups if "step" in group]
-    done = max((int(count) for count in counts), default=0)
-    # Some optimizers (Adagrad) create their state when they are built, with a count of 0.
-    return done, done > 0 or (bool(states) and not counts)
+    return max((int(result_of(functools.partial(int, count), 0)) for count in counts), default=0)
 
 
 def _checkpoint(optimizers: List[str], files: List[str]) -> str:
