@@ -62,7 +62,15 @@ def curves_of(report: RunReport) -> tuple[Curve, ...]:
     means = curve_of_means(report.losses, report.loss_steps, first, last)
     if report.loss is not None and means.points and means.points[-1][0] < last:
         means = Curve(means.tag, (*means.points, (last, report.loss)))  # only some means are recorded
-    return (*curves, means)
+    return (*curves, _with_first_loss(means, report))
+
+
+def _with_first_loss(means: Curve, report: RunReport) -> Curve:
+    """Return the curve with the loss of the first step, which the recorded means may lack."""
+    is_whole = bool(report.loss_steps) or not _first_step(report)
+    if report.first_loss is None or not is_whole or not means.points or means.points[0][0] <= 1:
+        return means
+    return Curve(means.tag, ((1, report.first_loss), *means.points))
 
 
 def _first_step(report: RunReport) -> int:

@@ -29,28 +29,30 @@ def mean_loss_text(loss: float) -> str:
 
 
 class MeanLoss:
-    """The mean loss over the newest optimizer steps, the lowest mean of at least FEWEST steps, and the first loss."""
+    """The mean loss over the newest optimizer steps, the lowest of these means, and the first loss.
+
+    `status`, `list`, the live view and the report show these three values. The chart of the report draws these means.
+    """
 
     def __init__(self) -> None:
         self.mean: Optional[float] = None
         self.lowest: Optional[float] = None
         self.first: Optional[float] = None
-        self._first: Optional[int] = None
         self._front: List[Tuple[int, float]] = []
         self._back: List[Tuple[int, float]] = []
         self._back_sum = 0.0
 
     def add(self, step: int, loss: float) -> None:
         """Add the loss of a step, which must be finite. Steps must be added in order; steps may be missing."""
-        if self._first is None:
-            self._first, self.first = step, loss
+        if self.first is None:
+            self.first = loss
         self._back.append((step, loss))
         self._back_sum += loss
         while (self._front[-1] if self._front else self._back[0])[0] <= step - steps_in_mean(step):
             self._drop_oldest()
         total = self._back_sum + (self._front[-1][1] if self._front else 0.0)
         self.mean = total / (len(self._front) + len(self._back))
-        if self.lowest is None or step - self._first < FEWEST or self.mean < self.lowest:
+        if self.lowest is None or self.mean < self.lowest:
             self.lowest = self.mean
 
     def _drop_oldest(self) -> None:

@@ -183,6 +183,22 @@ def test_the_recorded_losses_end_with_the_loss_that_status_shows(
     assert curve.last == (1.5 if len(drawn) == 3 else 2.0)
 
 
+@pytest.mark.parametrize(
+    ("steps", "jobs", "drawn"),
+    [
+        ((6, 48), (), ((1, 13.5), (6, 90.0), (48, 40.0))),
+        ((1, 48), (), ((1, 90.0), (48, 40.0))),
+        ((), (), ((1, 13.5), (24, 90.0), (48, 40.0))),
+        ((), (JobRow(2, JobState.SUCCEEDED, first_step=40),), ((44, 90.0), (48, 40.0))),
+    ],
+    ids=["sampled-late", "from-the-first-step", "steps-unknown", "earlier-steps-unknown"],
+)
+def test_the_recorded_losses_begin_with_the_first_loss_that_the_report_names(steps, jobs, drawn) -> None:
+    report = RunReport("r", "c", "h", Verdict.TRAINED, step=48, loss=40.0, first_loss=13.5, losses=(90.0, 40.0))
+    [curve] = curves_of(replace(report, loss_steps=steps, jobs=jobs))
+    assert curve.points == drawn
+
+
 SECRET_REPORT = RunReport("r", "c", "h", Verdict.FAILED, reason="login with correct-horse failed", secrets=("MY_KEY",))
 
 

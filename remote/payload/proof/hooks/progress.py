@@ -26,22 +26,21 @@ class MeanLoss:
         self.mean: Optional[float] = None
         self.lowest: Optional[float] = None
         self.first: Optional[float] = None
-        self._first: Optional[int] = None
         self._front: List[Tuple[int, float]] = []
         self._back: List[Tuple[int, float]] = []
         self._back_sum = 0.0
 
     def add(self, step: int, loss: float) -> None:
         """Add the finite loss of a step."""
-        if self._first is None:
-            self._first, self.first = step, loss
+        if self.first is None:
+            self.first = loss
         self._back.append((step, loss))
         self._back_sum += loss
         while (self._front[-1] if self._front else self._back[0])[0] <= step - max(10, step // 30):
             self._drop_oldest()
         total = self._back_sum + (self._front[-1][1] if self._front else 0.0)
         self.mean = total / (len(self._front) + len(self._back))
-        if self.lowest is None or step - self._first < 10 or self.mean < self.lowest:
+        if self.lowest is None or self.mean < self.lowest:
             self.lowest = self.mean
 
     def _drop_oldest(self) -> None:
