@@ -14,7 +14,7 @@ from typing import Any
 from fixers.frame.findings import error, warning
 from fixers.frame.site import Tree
 from fixers.setup.project_packages import REQUIREMENTS
-from fixers.setup.started_files import python_files_of
+from fixers.setup.started_files import python_files_of, scripts_of_shell
 from fixers.setup.started_module import start_of
 from fixers.sources.module_files import ModuleIndex, files_of, imported_names
 from fixers.sources.syntax import parse_python
@@ -87,6 +87,16 @@ def imports_of_script(
     script, files = _files_of_script(tree, command, search_path)
     modules = dict.fromkeys(module for file in files for module in file.installed)
     return script, tuple(modules)
+
+
+def imports_of_command(
+    tree: Tree, command: Sequence[str], search_path: Sequence[str] = ()
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return `imports_of_script` of each script that the command starts, also through shell scripts."""
+    found = [imports_of_script(tree, command, search_path)]
+    if not found[0][0]:
+        found = [imports_of_script(tree, ("python", each), search_path) for each in scripts_of_shell(tree, command)]
+    return tuple((script, modules) for script, modules in found if modules)
 
 
 def files_of_script(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 
 from fixers.frame.site import Tree
 from fixers.setup.started_module import start_of
@@ -21,7 +22,15 @@ SHELL_ENDINGS = (
     *(".slurm", ".sbatch", ".slrm", ".sl", ".sb", ".batch", ".job", ".pbs", ".qsub", ".lsf"),
 )
 SHELL_FILE = re.compile(rb".+(?:%s)\b" % "|".join(map(re.escape, SHELL_ENDINGS)).encode())
+OTHER_PYTHON = re.compile(
+    rb"activate|\b(?:conda|mamba|micromamba|poetry|pdm|pixi|uvx?|apptainer|singularity|docker|podman|ssh)\b"
+    rb"|\bPATH=|pip3?[ \t]+install|\bmodule[ \t]+load|[\w.}]/python"
+)
+"""Matches a command of a shell script that chooses another Python or installs packages."""
+CHANGES_FOLDER = re.compile(rb"(?:^|[\s;&|(])(?:cd|pushd)[ \t]")
 LONGEST_PATH = 400
+MOST_STARTED = 50
+"""The maximum number of started scripts that are searched among all files of the project."""
 MOST_BYTES = 4 * 2**20
 """The maximum size of all shell scripts of a command."""
 
@@ -46,6 +55,31 @@ def python_files_of(tree: Tree, command: Sequence[str]) -> frozenset[str] | None
                 named = meant.new(f"{posixpath.splitext(script)[0]}/__main__.py", path)
             found.update(named or ())
     return frozenset(found) or None
+
+
+def scripts_of_shell(tree: Tree, command: Sequence[str]) -> tuple[str, ...]:
+    """Return the Python files that the shell scripts of the command start with the interpreter of the command.
+
+    Return () if a shell script may choose another interpreter. A name that may mean several files is left out.
+    """
+    texts = list(shell_scripts_of(tree, command))
+    if sum(len(text) for _, text in texts) > MOST_BYTES or any(OTHER_PYTHON.search(text) for _, text in texts):
+        return ()
+    paths = [path for path in tree.paths() if path.endswith(".py")]
+    moves = any(CHANGES_FOLDER.search(text) for _, text in texts)
+    started = (script for shell, text in texts for script in sorted(files_started(shell, text)))
+    names = (
+        name
+        for script in islice(started, MOST_STARTED)
+        for name in (script, f"{posixpath.splitext(script)[0]}/__main__.py")
+    )
+    return tuple(dict.fromkeys(path for name in names for path in _only_file(name, paths, anywhere=moves)))
+
+
+def _only_file(name: str, paths: Iterable[str], *, anywhere: bool) -> list[str]:
+    """Return the file of this name, if it is the only one. With `anywhere`, files in all folders count."""
+    named = [path for path in paths if path == name or (anywhere and path.endswith(f"/{name}"))]
+    return named if len(named) == 1 else []
 
 
 def shell_scripts_of(tree: Tree, command: Sequence[str]) -> Iterator[tuple[str, bytes]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from fixers.frame.change import Plan
 from fixers.setup.environment import VENV, is_requested, venv_of
-from fixers.setup.imported_modules import imports_of_script, packages_of
+from fixers.setup.imported_modules import imports_of_command, packages_of
 from fixers.setup.project_packages import REQUIREMENTS, NoPackages, ProjectPackages, names_of, read_packages
 from pipeline.runs.fixes import fixer_settings_of, host_changes_of
 from pipeline.runs.search_path import project_folders, python_path
@@ -28,6 +29,9 @@ ASK = (
 TIMEOUT_S = 30.0
 UNFIT = ("python", "torch")
 """The checks of an interpreter that does not run or has no torch, which no missing package outweighs."""
+MODULE_MISSING = "module-missing"
+"""The catalog entry of a package that a script imports and the interpreter lacks."""
+WHY_NOT = "no environment is created, because this Python has torch"
 UNKNOWN_FOLDER = re.compile(r"[$~{]|(?:^|/)\.\.(?:/|$)")
 """Matches a folder in PYTHONPATH that is not known before the job starts, or that is above the project."""
 
@@ -43,30 +47,15 @@ def missing_after(host: Host, view: View, exit_status: int | None) -> Report:
     return missing_modules(host, view) if exit_status else Report()
 
 
-def _hint_to_list(view: View, setting: object, packages: Sequence[str]) -> str:
-    """Return what to write so that the next run installs the packages.
-
-    If the interpreter that was found has torch, nothing is installed, unless a venv is chosen instead of it.
-    """
-    try:
-        listed = names_of(view.scan, read_packages(view.scan, setting if isinstance(setting, Mapping) else {}))
-    except NoPackages:
-        listed = frozenset()
-    unlisted = [each for each in packages if not names_of(view.scan, ProjectPackages(packages=(each,))) <= listed]
-    steps = [f"add to {REQUIREMENTS}, one package a line: {', '.join(unlisted)}"] if unlisted else []
-    tree = str(PurePosixPath(view.workdir, view.layout.tree))
-    is_own = venv_of(view.survey.interpreter.path, tree) is not None
-    return "; then: ".join([*steps, "pipeline run" if is_own else f"pipeline run --set host.python={VENV}/bin/python"])
-
-
 def missing_modules(host: Host, view: View) -> Report:
-    """Return one warning with all modules that the script imports at its start and that the interpreter lacks.
+    """Return one warning with all modules that the scripts import at their start and that the interpreter lacks.
 
     The interpreter only searches the modules; it imports none. If it cannot answer, the report is empty.
     """
     python, config = view.survey.interpreter, view.config
     env = {**view.host.config.env, **config.env}
-    script, modules = imports_of_script(view.scan, config.command or (), project_folders(env))
+    imports = imports_of_command(view.scan, config.command or (), project_folders(env))
+    modules = tuple(dict.fromkeys(module for _, found in imports for module in found))
     folders = python_path(env)
     if python.error or not modules or any(map(UNKNOWN_FOLDER.search, folders)):
         return Report()
@@ -74,10 +63,52 @@ def missing_modules(host: Host, view: View) -> Report:
     answer = host.probe([python.path, "-I", "-c", ASK], stdin=asked.encode(), timeout_s=TIMEOUT_S)
     missing = answer.stdout.decode("utf-8", "replace").split() if answer.ok else []
     lacking = [module for module in modules if module in missing]
+    scripts = [script for script, found in imports if not set(found).isdisjoint(lacking)]
     if not lacking:
         return Report()
+    verb = "imports" if len(scripts) == 1 else "import"
+    message = f"{' and '.join(scripts)} {verb} {', '.join(lacking)}, which {python.path} does not have"
     packages = packages_of(lacking)
+    hint = hint_to_create(view, packages) or install_on_host(python.path, packages)
+    return Report((Finding.warning("packages", f"{message}{why_not_created(view)}", scripts[0], hint),))
+
+
+def why_not_created(view: View) -> str:
+    """Return why `environment: create` created no environment, as the end of a message, or "" if this is not so."""
+    python = view.survey.interpreter
+    wanted = is_requested(fixer_settings_of(view).get("environment"))
+    return f"; {WHY_NOT}" if wanted and python.torch is not None and not _is_own(view) else ""
+
+
+def with_reason(finding: Finding, view: View) -> Finding:
+    """Return a finding about a module that a script did not find, with the reason why no environment has the module."""
+    reason = why_not_created(view)
+    if finding.check != MODULE_MISSING or not reason:
+        return finding
+    modules = finding.message.rpartition(": ")[2].split(", ")
+    packages = packages_of(tuple(dict.fromkeys(module.partition(".")[0] for module in modules)))
+    return replace(finding, message=f"{finding.message}{reason}", hint=hint_to_create(view, packages))
+
+
+def hint_to_create(view: View, packages: Sequence[str]) -> str:
+    """Return what to write so that the next run installs the packages, or "" without `environment: create`.
+
+    If the interpreter that was found has torch, nothing is installed, unless a venv is chosen instead of it.
+    """
     setting = fixer_settings_of(view).get("environment")
-    hint = _hint_to_list(view, setting, packages) if is_requested(setting) else install_on_host(python.path, packages)
-    message = f"{script} imports {', '.join(lacking)}, which {python.path} does not have"
-    return Report((Finding.warning("packages", message, script, hint),))
+    if not is_requested(setting):
+        return ""
+    try:
+        listed = names_of(view.scan, read_packages(view.scan, setting if isinstance(setting, Mapping) else {}))
+    except NoPackages:
+        listed = frozenset()
+    unlisted = [each for each in packages if not names_of(view.scan, ProjectPackages(packages=(each,))) <= listed]
+    steps = [f"add to {REQUIREMENTS}, one package a line: {', '.join(unlisted)}"] if unlisted else []
+    run = "pipeline run" if _is_own(view) else f"pipeline run --set host.python={VENV}/bin/python"
+    return "; then: ".join([*steps, run])
+
+
+def _is_own(view: View) -> bool:
+    """Return True if the interpreter is that of a venv in the project's tree on the host."""
+    tree = str(PurePosixPath(view.workdir, view.layout.tree))
+    return venv_of(view.survey.interpreter.path, tree) is not None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fixers.setup.imported_modules import files_of_script
-from fixers.setup.wandb_uses import wandb_uses
+from fixers.setup.started_files import scripts_of_shell, shell_scripts_of
+from fixers.setup.wandb_uses import WandbUse, wandb_uses
 from pipeline.judgements.trackers import has_wandb_key, judge_wandb_uses
 from pipeline.runs.search_path import project_folders
 from pipeline.runs.secrets import secrets_of
@@ -37,10 +39,20 @@ def wandb_key(host: Host, view: View) -> Report:
     command = config.command or ()
     if not command or has_wandb_key(env, secrets_of(view.host.config, config)) or view.survey.interpreter.error:
         return Report()
-    uses = wandb_uses(*files_of_script(view.scan, command, project_folders(env)), command)
+    uses = _uses(view, command, project_folders(env))
     if not uses or _is_logged_in(host, view, env):
         return Report()
     return Report((judge_wandb_uses(uses),))
+
+
+def _uses(view: View, command: Sequence[str], folders: Sequence[str]) -> tuple[WandbUse, ...]:
+    """Return the uses in the script of the command. Those in scripts that a shell script starts are uncertain."""
+    script, files = files_of_script(view.scan, command, folders)
+    if script or any(b"WANDB_" in text for _, text in shell_scripts_of(view.scan, command)):
+        return wandb_uses(script, files, command)
+    started = [("python", each) for each in scripts_of_shell(view.scan, command)]
+    found = [wandb_uses(*files_of_script(view.scan, each, folders), each) for each in started]
+    return tuple(replace(use, certain=False) for uses in found for use in uses)
 
 
 def _is_logged_in(host: Host, view: View, env: Mapping[str, str]) -> bool:

@@ -104,7 +104,8 @@ def diagnose_proof(view: View, proof: ProofReport) -> Report:
     name = stored.relative_to(view.records.root).as_posix()
     found = diagnose.with_undo(diagnose.diagnose_text(proof.output_tail, name), view.survey.tree.fixed)
     show = shell_command("less {}", name)
-    return Report(tuple(replace(one, hint=show) if one.check == diagnose.UNKNOWN else one for one in found))
+    found = tuple(replace(one, hint=show) if one.check == diagnose.UNKNOWN else one for one in found)
+    return Report(tuple(missing_modules.with_reason(one, view) for one in found))
 
 
 def proof_request(view: View, source: str = "") -> ProofRequest:

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from fixers.setup import started_files
-from fixers.setup.started_files import python_files_of, shell_scripts_of
+from fixers.setup.started_files import python_files_of, scripts_of_shell, shell_scripts_of
 from tests.fixers.setup_rig import MemoryTree
 
 PYTHON = ("train.py", "tools/prepare.py", "tools/train.py", "speech/__main__.py")
@@ -123,3 +123,24 @@ def test_SE_a_command_of_many_words_is_read_once():
     began = time.process_time()
     assert python_files_of(MemoryTree({"train.py": b""}), ["bash", *words, "python train.py"]) == {"train.py"}
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("shell", "started"),
+    [
+        ("accelerate launch --num_processes 1 train.py --fast", ("train.py",)),
+        ("cd tools && python prepare.py && cd ..\npython -m speech", ("tools/prepare.py", "speech/__main__.py")),
+        ("cd tools; python train.py", ()),
+        ("python prepare.py", ()),
+        ("source venv/bin/activate\npython train.py", ()),
+        ("conda run -n other python train.py", ()),
+        ("/opt/other/bin/python train.py", ()),
+        ("pip install -r requirements.txt && python train.py", ()),
+        ("export PATH=/opt/other/bin:$PATH\npython train.py", ()),
+        ("make train", ()),
+    ],
+)
+def test_the_scripts_that_a_shell_script_starts_with_the_same_interpreter_are_found(shell, started):
+    tree = MemoryTree({**dict.fromkeys(PYTHON, b""), "run.sh": shell.encode()})
+    assert scripts_of_shell(tree, ["bash", "run.sh"]) == started
+    assert scripts_of_shell(tree, ["bash", "-c", shell]) == started

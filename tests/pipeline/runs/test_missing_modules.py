@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.load import load_config
-from pipeline.runs.missing_modules import missing_modules
+from pipeline.runs.missing_modules import missing_modules, with_reason
 from pipeline.runs.view import View
 from remote.link.local import local_host
 from remote.project.scan import scan_project
+from remote.protocol.findings import Finding
 from tests.lab.payload import install_payload
 from tests.pipeline.views import view_of
+
+REASON = "; no environment is created, because this Python has torch"
 
 
 def project(root: Path, *overrides: str) -> View:
@@ -50,7 +53,8 @@ def test_all_missing_modules_are_named_at_once(tmp_path: Path, overrides: tuple[
         host.close()
     assert [one.hint for one in findings] == hints
     words = f"train.py imports no_such_one, no_such_two, which {sys.executable} does not have"
-    assert [one.message for one in findings] == [words] * len(hints)
+    reason = REASON if "fixers.environment=create" in overrides else ""
+    assert [one.message for one in findings] == [words + reason] * len(hints)
 
 
 def test_modules_on_the_module_path_of_the_login_files_are_not_missing(
@@ -126,3 +130,55 @@ def test_a_package_that_is_listed_already_is_installed_into_an_environment_of_th
     finally:
         host.close()
     assert finding.hint == f"{steps}pipeline run{option}"
+
+
+def test_the_scripts_of_a_shell_script_are_named_with_the_reason_why_no_environment_is_created(tmp_path: Path) -> None:
+    view = project(tmp_path / "project")
+    files = {"run.sh": "cd native && python setup.py && cd ..\naccelerate launch train.py\n"}
+    files |= {"native/setup.py": "from no_such_three.build import b\n"}
+    files |= {"requirements.txt": "no_such_one\nno_such_two\nno_such_three\n"}
+    for path, text in files.items():
+        (view.loaded.root / path).parent.mkdir(exist_ok=True)
+        (view.loaded.root / path).write_text(text)
+    root = view.loaded.root
+    loaded = load_config("plain", root, ("fixers.environment=create", "command=[bash, run.sh]"))
+    host = local_host(str(install_payload(tmp_path / "host")))
+    try:
+        [finding] = missing_modules(host, replace(view, scan=scan_project(root), loaded=loaded)).findings
+    finally:
+        host.close()
+    lacking = "no_such_three, no_such_one, no_such_two"
+    message = f"native/setup.py and train.py import {lacking}, which {sys.executable} does not have"
+    assert finding.message == f"{message}{REASON}"
+    assert finding.hint == "pipeline run --set host.python=venv/bin/python"
+
+
+@pytest.mark.parametrize(
+    ("listed", "hint"),
+    [
+        ("opencv-python\n", "pipeline run --set host.python=venv/bin/python"),
+        (
+            "jiwer\n",
+            "add to requirements.txt, one package a line: opencv-python; then: pipeline run --set"
+            " host.python=venv/bin/python",
+        ),
+    ],
+)
+def test_the_error_of_the_proof_says_why_the_listed_package_was_not_installed(
+    tmp_path: Path, listed: str, hint: str
+) -> None:
+    view = project(tmp_path / "project", "fixers.environment=create")
+    (view.loaded.root / "requirements.txt").write_text(listed)
+    view = replace(view, scan=scan_project(view.loaded.root))
+    finding = Finding.warning("module-missing", "a package is not installed: cv2.dnn", "log", "add it")
+    told = with_reason(finding, view)
+    assert (told.message, told.hint) == (f"{finding.message}{REASON}", hint)
+
+
+def test_the_error_of_the_proof_is_unchanged_without_a_wanted_environment(tmp_path: Path) -> None:
+    view = project(tmp_path / "project")
+    finding = Finding.warning("module-missing", "a package is not installed: cv2", "log", "add it")
+    assert with_reason(finding, view) == finding
+    other = replace(finding, check="no-space")
+    wanted = project(tmp_path / "wanted", "fixers.environment=create")
+    assert with_reason(other, wanted) == other

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,17 @@ def test_a_script_without_a_key_is_an_error_unless_a_flag_guards_the_call(
     [finding] = found(tmp_path, code)
     assert (finding.check, finding.severity.value, finding.where, finding.hint) == ("tracker", severity, line, HINT)
     assert finding.exit_code is ExitCode.ENVIRONMENT
+
+
+@pytest.mark.parametrize(
+    ("shell", "severities"),
+    [("python train.py\n", ["warning"]), ("export WANDB_MODE=offline\npython train.py\n", []), ("make\n", [])],
+)
+def test_a_call_in_a_script_that_a_shell_script_starts_is_a_warning(
+    tmp_path: Path, shell: str, severities: list[str]
+) -> None:
+    command = f"command={json.dumps(['bash', '-c', shell])}"
+    assert [finding.severity.value for finding in found(tmp_path, INIT, command)] == severities
 
 
 @pytest.mark.parametrize(
