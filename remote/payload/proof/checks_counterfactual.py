@@ -12,6 +12,7 @@ from remote.protocol.proof import NotChecked
 WIDE_GAP = 0.05
 PADDING_GAP = 0.005
 ITEMS_GAP = 0.05
+DRAWS = "the model draws random numbers, which differ between half precision and float32"
 DIVIDED_IN_STEP = "trainer.model_accepts_loss_kwargs = False before trainer.train()"
 NOT_REACHED = "the proof ended before the last batch could be computed again"
 
@@ -30,6 +31,8 @@ def _agreement(recomputed: Counterfactual) -> Result:
         return NotChecked("loss-agreement", recomputed.why or "the model computes in float32 already")
     if recomputed.wide_finite and not recomputed.finite:
         return warning("loss-agreement", "the last batch is not finite in half precision, and is finite in float32")
+    if recomputed.wide_gap > WIDE_GAP and recomputed.draws:
+        return NotChecked("loss-agreement", DRAWS)
     if recomputed.wide_gap > WIDE_GAP:
         return warning(
             "loss-agreement", f"half precision changes the result of the last batch by {recomputed.wide_gap:.1%}"

@@ -49,6 +49,7 @@ MODULES = (
     "progress.py",
     "proof.py",
     "quiet.py",
+    "random_state.py",
     "recorder.py",
     "report.py",
     "resumed.py",

@@ -1,7 +1,7 @@
 """Recompute the last batch after the last step: in float32, with other padding ids, silent audio, or item counts.
 
-The process is paused afterwards, so these calls cannot affect the training. Random states and modes are restored in any
-case.
+All calls begin with the same random state, so that only the changed inputs can change the result. The process is paused
+afterwards, so these calls cannot affect the training. Random states and modes are restored in any case.
 """
 
 from __future__ import annotations
@@ -17,22 +17,30 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 from .accumulation import ITEMS, unwrapped
 from .inputs import is_varied_feature
 from .modules import first_float
+from .random_state import RandomState
 from .report import Counterfactual
 from .tensors import local, trained_by
 
 LONGEST_CALL_S = 10.0
+SAME = 1e-3
+"""The largest gap between two equal calls of a deterministic model: a card may add numbers in another order."""
+NOT_DETERMINISTIC = "the model is not deterministic: the same batch and random state give another result"
 HALF = ("torch.float16", "torch.bfloat16")
 
 
 @dataclass(frozen=True)
 class ModelCall:
-    """A model call with its arguments. `cast` is the dtype of autocast on `device`, or None without autocast."""
+    """A model call with its arguments. `cast` is the dtype of autocast on `device`, or None without autocast.
+
+    `random` is the state of the random number generators with which each call begins, or None to leave them unchanged.
+    """
 
     root: Any
     args: Tuple[Any, ...]
     kwargs: Dict[str, Any]
     device: str
     cast: Optional[str]
+    random: Optional[RandomState] = None
 
     def run(self, changed: Dict[str, Any], *, cast: bool = True) -> Any:
         """Return the loss in float32, or the logits if there is no loss; see `results`."""
@@ -48,6 +56,8 @@ class ModelCall:
         args = tuple(_with_replacements(arg, by_id) for arg in self.args)
         kwargs = {name: _with_replacements(value, by_id) for name, value in self.kwargs.items()}
         dtype = getattr(torch, self.cast) if cast and self.cast else None
+        if self.random is not None:
+            self.random.restore()
         with torch.autocast(self.device, dtype=dtype, enabled=dtype is not None):
             return _loss_and_logits(self.root(*args, **kwargs))
 
@@ -66,22 +76,26 @@ def examine(call: Optional[ModelCall], optimizer: Any, world: int, *, vary_items
         inside = {id(p) for p in call.root.parameters()}
         if any(id(p) not in inside for _, p in trained_by(optimizer)):
             return Counterfactual(why="the command calls parts of the model separately")
-        with _unchanged(call.root):
-            return _examine(call, vary_items)
+        with _unchanged(call.root) as random:
+            return _examine(dataclasses.replace(call, random=random), random, vary_items)
     except Exception as error:  # noqa: BLE001 - a call that the script would never make may fail in any way
         return Counterfactual(why=f"the model could not be called again: {type(error).__name__}: {error}"[:200])
 
 
-def _examine(call: ModelCall, vary_items: bool) -> Counterfactual:
+def _examine(call: ModelCall, random: RandomState, vary_items: bool) -> Counterfactual:
     began = time.perf_counter()
     base = call.run({})
     if base is None:
         return Counterfactual(why="the model returned no float tensor")
+    draws = not random.is_current()
     total = float(base.sum())
     if time.perf_counter() - began > LONGEST_CALL_S:
         return Counterfactual(why=f"another call would take over {LONGEST_CALL_S:.0f} s")
     inputs = _tensor_arguments(call)
-    result: Dict[str, Any] = {"value": float(base) if base.numel() == 1 else None, "finite": abs(total) < float("inf")}
+    if not _same(base, call.run({}), inputs):
+        return Counterfactual(why=NOT_DETERMINISTIC)
+    result: Dict[str, Any] = {"value": float(base) if base.numel() == 1 else None, "draws": draws}
+    result["finite"] = abs(total) < float("inf")
     if call.cast or _half_owners(call.root):
         with _widened(call.root):
             wide = call.run({name: (value, _as_float32(value)) for name, value in inputs.items()}, cast=False)
@@ -102,8 +116,17 @@ def _replica_items_gap(call: ModelCall) -> Optional[float]:
     if type(call.root).__name__ != "DistributedDataParallel":
         return None
     replica = dataclasses.replace(call, root=call.root.module)
-    with _unchanged(replica.root):
-        return _items_gap(replica, replica.run({}))
+    with _unchanged(replica.root) as random:
+        replica = dataclasses.replace(replica, random=random)
+        base = replica.run({})
+        return _items_gap(replica, base) if base is not None and _same(base, replica.run({}), {}) else None
+
+
+def _same(base: Any, again: Any, inputs: Dict[str, Any]) -> bool:
+    """Return True if two equal calls had the same result, or if the result is not finite."""
+    if not bool(base.isfinite().all()):
+        return True
+    return bool(base.shape == again.shape and _gap(base, again, inputs) <= SAME)
 
 
 def _items_gap(call: ModelCall, base: Any) -> Optional[float]:
@@ -256,15 +279,16 @@ def _widened(root: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _unchanged(root: Any) -> Iterator[None]:
-    """Run in eval mode and without gradients. Modes and random states are restored."""
+def _unchanged(root: Any) -> Iterator[RandomState]:
+    """Run in eval mode and without gradients. Modes and random states are restored. Yield the random state."""
     torch = sys.modules["torch"]
     modes = [(module, module.training) for module in root.modules()]
-    cards = list(range(torch.cuda.device_count())) if torch.cuda.is_available() and torch.cuda.is_initialized() else []
+    random = RandomState.now()
     try:
-        with torch.random.fork_rng(devices=cards), torch.no_grad():
+        with torch.no_grad():
             root.eval()
-            yield
+            yield random
     finally:
+        random.restore()
         for module, training in modes:
             module.training = training

@@ -156,12 +156,14 @@ class ModuleOutputs:
 @dataclass(frozen=True)
 class Counterfactual:
     """The recomputed last batch. Gaps are relative to the largest absolute loss or logit. A gap is None if it was not
-    computed. `why`: why the model was not called again, or "". `value`: the loss. `wide_gap`: the gap to a call in
-    float32. `padding_gap`: the gap to a call with other padding ids. `silence_gap`: the gap to a call with zeros as
-    audio. `items_gap`: the gap to a call with twice the num_items_in_batch.
+    computed. `why`: why the calls were not made or cannot be compared, or "". `value`: the loss. `draws`: the
+    model draws random numbers, from the same state in each call. `wide_gap`: the gap to a call in float32.
+    `padding_gap`: the gap to a call with other padding ids. `silence_gap`: the gap to a call with zeros as audio.
+    `items_gap`: the gap to a call with twice the num_items_in_batch.
     """
 
     why: str = ""
+    draws: bool = False
     value: Optional[float] = None
     finite: bool = True
     wide_gap: Optional[float] = None
