@@ -19,6 +19,8 @@ from remote.protocol.text import whole_number
 
 ATTEMPTS = 3
 MOST_PLACES = 4
+NOTEBOOK = ".ipynb"
+CONVERT = "jupyter nbconvert --to script {}"
 
 
 def _ask(question: str, judge: Callable[[str], str], screen: Screen, questions: Questions) -> str:
@@ -45,6 +47,12 @@ def choose_script(
     if given:
         if not is_file(cwd / given):
             raise BadUsage(f"{given} does not exist in {cwd}", where="--script")
+        if given.lower().endswith(NOTEBOOK):
+            raise BadUsage(
+                f"{given} is a notebook, which python cannot run: convert it, then name the new script",
+                where="--script",
+                hint=shell_command(CONVERT, given),
+            )
         if given in guess.interactive:
             screen.note(f"{given} waits for keyboard input, which a job on a host never gets")
         return given
