@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -11,7 +12,10 @@ from fixers.frame.change import Plan
 from fixers.setup.environment import VENV, is_requested, venv_of
 from fixers.setup.imported_modules import imports_of_command, packages_of
 from fixers.setup.project_packages import REQUIREMENTS, NoPackages, ProjectPackages, names_of, read_packages
+from fixers.setup.started_files import python_files_of
+from fixers.sources.module_files import SOURCE_ROOTS
 from pipeline.runs.fixes import fixer_settings_of, host_changes_of
+from pipeline.runs.misspelt_modules import describe_misspelt, misspelt_modules, with_correction
 from pipeline.runs.search_path import project_folders, python_path
 from pipeline.runs.view import View
 from remote.host import Host
@@ -69,8 +73,16 @@ def missing_modules(host: Host, view: View) -> Report:
     verb = "imports" if len(scripts) == 1 else "import"
     message = f"{' and '.join(scripts)} {verb} {', '.join(lacking)}, which {python.path} does not have"
     packages = packages_of(lacking)
-    hint = hint_to_create(view, packages) or install_on_host(python.path, packages)
-    return Report((Finding.warning("packages", f"{message}{why_not_created(view)}", scripts[0], hint),))
+    own = misspelt_modules(lacking, view.scan.paths(), _roots_of(view, scripts))
+    hint = with_correction(hint_to_create(view, packages) or install_on_host(python.path, packages), own)
+    message = f"{message}{describe_misspelt(own)}{why_not_created(view)}"
+    return Report((Finding.warning("packages", message, scripts[0], hint),))
+
+
+def _roots_of(view: View, scripts: Iterable[str]) -> tuple[str, ...]:
+    """Return the folders of the project in which Python searches the modules of the scripts."""
+    folders = project_folders({**view.host.config.env, **view.config.env})
+    return (*map(posixpath.dirname, scripts), *folders, *SOURCE_ROOTS)
 
 
 def why_not_created(view: View) -> str:
@@ -81,13 +93,22 @@ def why_not_created(view: View) -> str:
 
 
 def with_reason(finding: Finding, view: View) -> Finding:
-    """Return a finding about a module that a script did not find, with the reason why no environment has the module."""
-    reason = why_not_created(view)
-    if finding.check != MODULE_MISSING or not reason:
+    """Return a finding about a module that a script did not find, with the reason why no environment has the module.
+
+    Modules of the project with similar names are named before it.
+    """
+    if finding.check != MODULE_MISSING:
         return finding
+    reason, hint = why_not_created(view), finding.hint
     modules = finding.message.rpartition(": ")[2].split(", ")
-    packages = packages_of(tuple(dict.fromkeys(module.partition(".")[0] for module in modules)))
-    return replace(finding, message=f"{finding.message}{reason}", hint=hint_to_create(view, packages))
+    scripts = python_files_of(view.scan, view.config.command or ()) or ()
+    own = misspelt_modules(modules, view.scan.paths(), _roots_of(view, scripts))
+    if reason:
+        packages = packages_of(tuple(dict.fromkeys(module.partition(".")[0] for module in modules)))
+        hint = hint_to_create(view, packages)
+    return replace(
+        finding, message=f"{finding.message}{describe_misspelt(own)}{reason}", hint=with_correction(hint, own)
+    )
 
 
 def hint_to_create(view: View, packages: Sequence[str]) -> str:
