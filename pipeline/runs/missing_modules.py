@@ -106,9 +106,8 @@ def with_reason(finding: Finding, view: View) -> Finding:
     if reason:
         packages = packages_of(tuple(dict.fromkeys(module.partition(".")[0] for module in modules)))
         hint = hint_to_create(view, packages)
-    return replace(
-        finding, message=f"{finding.message}{describe_misspelt(own)}{reason}", hint=with_correction(hint, own)
-    )
+    hint = "correct the import" if len(own) == len(modules) else with_correction(hint, own)
+    return replace(finding, message=f"{finding.message}{describe_misspelt(own)}{reason}", hint=hint)
 
 
 def hint_to_create(view: View, packages: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.messages.as_json import job_to_json
 from pipeline.messages.hints import overrides_in
-from pipeline.messages.outcome import Outcome
+from pipeline.messages.outcome import JobOutcome, Outcome
 from pipeline.records.find_run import began_unix
 from pipeline.records.last_seen import job_last_seen
 from pipeline.records.layout import Records
@@ -18,10 +18,13 @@ from pipeline.records.runs import RunNote, judge_notes, recorded_runs
 from pipeline.show.screen import Screen
 from pipeline.show.training import clock
 from remote.protocol.findings import Finding
+from remote.protocol.jobs import JobState
 from remote.protocol.loss import loss_text
 from remote.protocol.quantities import duration
 
 HEADINGS = ("run", "project", "set", "host", "last seen", "step", "loss", "best", "elapsed", "ETA", "GPU", "started")
+OLD_S = 60.0
+"""A younger record of a running job is probably being updated by another command."""
 OPTIONAL = ("GPU", "set", "project", "best", "elapsed", "loss", "ETA")
 
 
@@ -79,7 +82,7 @@ def _row(note: RunNote, project: str, now: float) -> tuple[str, ...]:
         project,
         " ".join(_settings(note)),
         note.host,
-        job.shown_state if note.seen_unix else "not seen yet",
+        _last_seen(job) if note.seen_unix else "not seen yet",
         f"{job.step}/{job.steps}" if job.steps else str(job.step or ""),
         loss_text(job.loss) if job.loss is not None else "",
         loss_text(job.best_loss) if job.best_loss is not None else "",
@@ -88,6 +91,13 @@ def _row(note: RunNote, project: str, now: float) -> tuple[str, ...]:
         ", ".join(f"{gpu.utilization_percent:.0f} %" for gpu in job.gpus if gpu.utilization_percent is not None),
         duration(now - note.created_unix) + " ago",
     )
+
+
+def _last_seen(job: JobOutcome) -> str:
+    """Return the state, and the age of a state that may have changed since it was recorded: 'running 16 min ago'."""
+    age_s = job.age_s or 0.0
+    is_old = job.state is JobState.RUNNING and age_s >= OLD_S
+    return f"{job.shown_state} {duration(age_s)} ago" if is_old else job.shown_state
 
 
 def _as_json(note: RunNote, project: str) -> dict[str, Any]:

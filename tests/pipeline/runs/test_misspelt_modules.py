@@ -58,4 +58,6 @@ def test_the_project_s_own_module_is_named_before_an_installation(tmp_path: Path
         Finding.error("module-missing", "is not installed: hlper", "line 9", "Install it there."), view
     )
     assert proved.message == "is not installed: hlper; the project has helper.py"
-    assert proved.hint == "correct the import; if its name is right: Install it there."
+    assert proved.hint == "correct the import"
+    both = replace(proved, message="is not installed: hlper, no_such_one", hint="Install it there.")
+    assert with_reason(both, view).hint == "correct the import; if its name is right: Install it there."

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,8 @@ import pytest
 from pipeline.records.last_seen import note_job
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_note
-from pipeline.verbs.list_runs import list_runs
+from pipeline.show.columns import fitting_columns
+from pipeline.verbs.list_runs import OPTIONAL, list_runs
 from remote.protocol.jobs import JobState, Progress
 
 
@@ -47,6 +51,49 @@ def test_a_run_that_waits_for_another_is_queued(
     list_runs(as_json=True)
     [row] = json.loads(capsys.readouterr().out)["runs"]
     assert (row["state"], row["step"], "waits" in row) == ("running", 1, False)
+
+
+@pytest.mark.parametrize(
+    ("state", "waits", "age_s", "words"),
+    [
+        (JobState.RUNNING, "", 5, "running"),
+        (JobState.RUNNING, "", 16 * 60, "running 16 min ago"),
+        (JobState.RUNNING, "waits for first to end", 3 * 3600, "queued 3 h 0 min ago"),
+        (JobState.SUCCEEDED, "", 16 * 60, "succeeded"),
+    ],
+)
+def test_a_state_that_may_have_changed_is_listed_with_its_age(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    state: JobState,
+    waits: str,
+    age_s: float,
+    words: str,
+) -> None:
+    note = RunNote("w-4738c84c", "titan", "plain", "key", created_unix=1.0, step=7, steps=2494, elapsed_s=10.0)
+    seen = replace(note, state=state, waits=waits, seen_unix=time.time() - age_s)
+    write_note(Records(tmp_path), seen)
+    monkeypatch.chdir(tmp_path)
+    list_runs()
+    heading, row = capsys.readouterr().out.splitlines()
+    at = heading.index("last seen")
+    assert row[at : heading.index("step")].strip() == words
+
+
+def test_the_age_of_a_running_job_fits_a_terminal_of_80_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = RunNote(
+        "speech-4738c84c", "titan-rtx", "plain", "key", created_unix=time.time() - 90_000, step=70, steps=2494
+    )
+    write_note(Records(tmp_path), replace(note, state=JobState.RUNNING, seen_unix=time.time() - 86_000, loss=1.25))
+    monkeypatch.chdir(tmp_path)
+    list_runs()
+    headings, row = (re.split(" {2,}", line) for line in capsys.readouterr().out.splitlines())
+    kept, [cells] = fitting_columns(headings, [row], OPTIONAL, 80)
+    assert "running 23 h 53 min ago" in cells and {"step", "loss", "started"} <= set(kept)
+    assert len("  ".join(cells)) <= 80
 
 
 def test_a_row_has_no_value_that_is_unknown(
