@@ -25,6 +25,8 @@ from remote.protocol.quantities import duration
 HEADINGS = ("run", "project", "set", "host", "last seen", "step", "loss", "best", "elapsed", "ETA", "GPU", "started")
 OLD_S = 60.0
 """A younger record of a running job is probably being updated by another command."""
+LONG_S = 5_400.0
+"""Longer ages are rounded to hours, so that the table fits a terminal of 80 columns."""
 OPTIONAL = ("GPU", "set", "project", "best", "elapsed", "loss", "ETA")
 
 
@@ -97,7 +99,8 @@ def _last_seen(job: JobOutcome) -> str:
     """Return the state, and the age of a state that may have changed since it was recorded: 'running 16 min ago'."""
     age_s = job.age_s or 0.0
     is_old = job.state is JobState.RUNNING and age_s >= OLD_S
-    return f"{job.shown_state} {duration(age_s)} ago" if is_old else job.shown_state
+    age = duration(age_s) if age_s < LONG_S else f"{age_s / 3600:.0f} h"
+    return f"{job.shown_state} {age} ago" if is_old else job.shown_state
 
 
 def _as_json(note: RunNote, project: str) -> dict[str, Any]:
