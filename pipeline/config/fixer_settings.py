@@ -31,6 +31,14 @@ def check_fixer_settings(fixers: FixersConfig, document: Document) -> Iterator[F
             )
 
 
+def judge_fixers(document: Document) -> tuple[Finding, ...]:
+    """Return the problems of the section in a document that has other problems; () if the section is not a mapping."""
+    section = document.values.get(SECTION)
+    if not isinstance(section, dict) or not all(isinstance(name, str) for name in section):
+        return ()
+    return tuple(check_fixer_settings(FixersConfig.model_validate(section), document))
+
+
 def _settings(name: str, settings: dict[str, Any], document: Document) -> Iterator[Finding]:
     known = FIXERS[name].settings
     for key, value in settings.items():

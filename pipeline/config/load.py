@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config.checks import check_run_config
-from pipeline.config.document import BadConfig, parse_document, read_config
+from pipeline.config.document import BadConfig, Document, parse_document, read_config
 from pipeline.config.find import find_config, find_project
+from pipeline.config.fixer_settings import judge_fixers
 from pipeline.config.model import RunConfig
 from pipeline.config.overrides import parse_override
 from pipeline.config.placeholders import check_placeholders, fill_command, settings_named
@@ -65,14 +66,15 @@ def load_file(path: Path, cwd: Path, overrides: Sequence[str] = ()) -> LoadedCon
     content = read_config(path)
     file = parse_document(str(path), content)
     document = file.with_overrides([parse_override(override) for override in overrides])
-    written = validate(RunConfig, document)
+    written = _validated(document)
     config = fill_command(written)
     spelled = (_base(path, cwd) / config.project).absolute()
     root = resolved(spelled)
     if not is_folder(root):
         hidden = why_hidden(root)
         message = f"{root} cannot be read: {hidden}" if hidden else f"there is no folder {root}"
-        raise BadConfig("", findings=(document.problem(("project",), message),))
+        folder_problem = document.problem(("project",), message)
+        raise BadConfig("", findings=document.in_order((folder_problem, *judge_fixers(document))))
     problems = (*check_placeholders(written, document), *check_run_config(config, document, root))
     if problems:
         raise BadConfig(f"{path}: {len(problems)} problems", findings=document.in_order(problems))
@@ -80,6 +82,18 @@ def load_file(path: Path, cwd: Path, overrides: Sequence[str] = ()) -> LoadedCon
     named = settings_named(written.command)
     settings = settings if isinstance(settings, dict) else {}
     return LoadedConfig(path.stem, path, root, spelled, config, settings, named=named, content=content)
+
+
+def _validated(document: Document) -> RunConfig:
+    """Return the document as a config. Raises BadConfig with every problem, also of the section `fixers:`."""
+    try:
+        return validate(RunConfig, document)
+    except BadConfig as error:
+        more = judge_fixers(document)
+        if not more:
+            raise
+        found = document.in_order((*error.findings, *more))
+        raise BadConfig(f"{document.path}: {len(found)} problems", findings=found) from None
 
 
 def _base(path: Path, cwd: Path) -> Path:
