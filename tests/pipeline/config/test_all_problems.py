@@ -21,7 +21,7 @@ from pipeline.config.load import load_config
         ("fixers: {tokenizr: auto}\ntrain: {epochs: many}\n", (), [("fixers.tokenizr", 1), ("train.epochs", 2)]),
         ("project: nowhere\nfixers: {prot: auto}\n", (), [("project", 1), ("fixers.prot", 2)]),
         ("fixers: [port]\nprecison: auto\n", (), [("fixers", 1), ("precison", 2)]),
-        ("precison: auto\n", ("fixers.prot=auto",), [("precison", 1), ("--set fixers.prot", 0)]),
+        ("precison: auto\n", ("fixers.prot=auto",), [("precison", 1), ("fixers.prot", 0)]),
     ],
 )
 def test_misspelt_keys_in_different_places_are_all_named(
