@@ -22,6 +22,7 @@ from remote.payload.jobs.verdict import judge_end
 from remote.payload.output.events import write_event_index
 from remote.payload.processes.ending import Ending
 from remote.payload.processes.identity import Process, boot_id, is_alive
+from remote.payload.processes.queued import Queued
 from remote.payload.proof.unhooked import UNSIGNED
 from remote.protocol.jobs import JobResult, JobSpec
 from remote.protocol.layout import JobLayout, RunLayout
@@ -81,7 +82,7 @@ class JobLoop:
 
     `members` returns its living processes. `adopted` means that the job is not a child of this process. `finish` is
     called before the result is written, and returns the result to write. `refusal` returns why the job must not go on,
-    or "".
+    or "". `queued` are the jobs of Slurm that the command has submitted itself; the job runs as long as one of them.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class JobLoop:
         adopted: bool = False,
         finish: Callable[[JobResult], JobResult] = lambda result: result,
         refusal: Callable[[], str] = lambda: "",
+        queued: Optional[Queued] = None,
     ) -> None:
         self._run = run
         self._job = job
@@ -107,6 +109,8 @@ class JobLoop:
         self._finish = finish
         self._refusal = refusal
         self._refused = ""
+        self._queued = queued
+        self._announced = False
         self._status: Optional[int] = None
         self._monitor = JobMonitor(run, job, spec, Limits())
         self._reserve = Reserve(job.reserve)
@@ -152,7 +156,8 @@ class JobLoop:
             if ending is not None:
                 if request is not None and request.grace_s <= 0:
                     ending.kill_by(now)
-                if ending.advance(now) and (self._has_exited() or ending.unkillable):
+                ended = ending.advance(now) and (self._has_exited() or ending.unkillable)
+                if ended and not self._cancels_queued():
                     return ending.unkillable
             with contextlib.suppress(OSError, ValueError):
                 self._monitor.check(now)
@@ -161,17 +166,37 @@ class JobLoop:
     def _begin_ending(self, exited: bool, request: Optional[StopRequest], now: float) -> Optional[Ending]:
         """Return an `Ending` if processes must be ended, otherwise None.
 
-        After a SIGTERM, the whole job is ended. After the first process has exited, the remaining processes are ended.
-        A job that must not go on is killed.
+        After a SIGTERM, the whole job is ended. After the first process and the jobs that it has submitted to Slurm
+        have ended, the remaining processes are ended. A job that must not go on is killed.
         """
         self._refused = self._refusal()
         if self._refused:
-            with contextlib.suppress(OSError), open(self._job.output, "ab") as file:
-                file.write(f"halfstep stopped this training: {UNSIGNED}: {self._refused}\n".encode("utf-8", "replace"))
+            self._write(f"halfstep stopped this training: {UNSIGNED}: {self._refused}")
+            self._cancels_queued()
             return Ending(self._processes, now, 0.0)
         if self._signals.sigterm_received:
+            self._cancels_queued()
             return Ending(self._processes, now, request.grace_s if request is not None else self._spec.grace_s)
-        return Ending(self._processes, now, LEFTOVER_GRACE_S) if exited else None
+        if not exited or self._awaits_queued():
+            return None
+        return Ending(self._processes, now, LEFTOVER_GRACE_S)
+
+    def _awaits_queued(self) -> bool:
+        """Return True while jobs of Slurm are left that the command has submitted itself."""
+        numbers = self._queued.read() if self._queued is not None else ()
+        if numbers and not self._announced:
+            self._announced = True
+            self._write(f"halfstep: the command has ended, and its jobs in Slurm are awaited: {', '.join(numbers)}")
+        return bool(numbers)
+
+    def _cancels_queued(self) -> bool:
+        """Cancel the jobs of Slurm that are left, and return True if their end must be awaited."""
+        return self._queued is not None and self._queued.cancel()
+
+    def _write(self, line: str) -> None:
+        """Append a line of halfstep's own to the job's output."""
+        with contextlib.suppress(OSError), open(self._job.output, "ab") as file:
+            file.write(f"{line}\n".encode("utf-8", "replace"))
 
     def _processes(self) -> List[Process]:
         """Return the living processes of the job. The monitor's nvidia-smi does not count."""

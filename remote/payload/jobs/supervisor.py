@@ -18,6 +18,7 @@ from remote.payload.jobs.job_loop import JobLoop, Signals
 from remote.payload.jobs.notification import send_notification
 from remote.payload.jobs.oom import count_oom_kills
 from remote.payload.jobs.orphans import Members, orphans_of
+from remote.payload.jobs.slurm import read_submitted
 from remote.payload.jobs.turn import await_turn, record_waiting
 from remote.payload.processes.identity import Process, boot_id, is_alive, read_process
 from remote.payload.processes.launch import (
@@ -29,6 +30,7 @@ from remote.payload.processes.launch import (
     start_gated,
     take_launch,
 )
+from remote.payload.processes.queued import Queued
 from remote.payload.processes.subreaper import become_subreaper
 from remote.payload.proof.injection import runs_built_in_trainer, watch_environment, write_hooks
 from remote.payload.proof.unhooked import KEY, find_unsigned
@@ -145,7 +147,8 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
         refused = refused or bool(why)
         return why
 
-    loop = JobLoop(run, job, spec, child, members, signals, finish=finish, refusal=refusal)
+    queued = Queued(run.root, environment) if backend != "slurm" else None
+    loop = JobLoop(run, job, spec, child, members, signals, finish=finish, refusal=refusal, queued=queued)
     return Ended(spec, for_notification, loop.run(kills_before))
 
 
@@ -188,7 +191,8 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> Ended:
     def refusal() -> str:
         return _why_unsigned(members(), hooks) if environment[KEY] else ""
 
-    loop = JobLoop(run, job, spec, child, members, signals, adopted=True, refusal=refusal)
+    queued = Queued(run.root, environment) if read_submitted(job) is None else None
+    loop = JobLoop(run, job, spec, child, members, signals, adopted=True, refusal=refusal, queued=queued)
     return Ended(spec, environment, loop.run(count_oom_kills()))
 
 

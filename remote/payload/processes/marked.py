@@ -54,7 +54,9 @@ def _encoded(marks: Tuple[str, ...]) -> Set[bytes]:
 
 
 def _has_marks(pid: int, marks: Set[bytes]) -> bool:
-    return pid != os.getpid() and _is_own(pid) and marks.issubset(read_environment(pid))
+    """Return True for a process of this user with the marks. The owner of /proc/PID is the effective user only."""
+    marked = pid != os.getpid() and _is_own(pid) and marks.issubset(read_environment(pid))
+    return marked and _read_users(pid) == {str(os.getuid())}
 
 
 def _is_own(pid: int) -> bool:
@@ -62,3 +64,12 @@ def _is_own(pid: int) -> bool:
         return os.stat(f"/proc/{pid}").st_uid == os.getuid()
     except OSError:
         return False
+
+
+def _read_users(pid: int) -> Set[str]:
+    """Return the real, effective, saved and file system user id of a process: they differ in a setuid program."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            return next((set(line.split()[1:]) for line in file if line.startswith("Uid:")), set())
+    except OSError:
+        return set()

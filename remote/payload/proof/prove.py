@@ -27,6 +27,7 @@ from remote.payload.processes.launch import (
     start_gated,
 )
 from remote.payload.processes.marked import Marked, united
+from remote.payload.processes.queued import Queued
 from remote.payload.processes.subreaper import become_subreaper
 from remote.payload.proof.evidence import Evidence, Ranks
 from remote.payload.proof.hooks.step import Step
@@ -102,6 +103,7 @@ class Runner:
         self._running = Descendants(os.getpid())
         self._marked = Marked(f"HALFSTEP_PROOF={scratch.reports}")
         self._ranks = Ranks(scratch.reports)
+        self._queued = Queued(scratch.root, self._environment())
 
     def run(self) -> Any:
         """Return the report, after every process of the command has ended."""
@@ -185,7 +187,7 @@ class Runner:
         ranks = self._ranks.read()
         states = [rank.state for rank in ranks]
         now = time.monotonic()
-        if self._status is not None and not descendants(os.getpid()):
+        if self._status is not None and not descendants(os.getpid()) and not self._queued.read():
             return True
         if "exception" in states:
             self._crashed = self._crashed or now
@@ -220,7 +222,8 @@ class Runner:
     def _end_all(self) -> None:
         """Kill every process without letting it save, because a trainer's clean exit may take minutes."""
         ending = Ending(self._processes, time.monotonic(), 0.0)
-        while not ending.advance(time.monotonic()):
+        self._queued.cancel()
+        while not ending.advance(time.monotonic()) or self._queued.cancel():
             self._reap(-1)
             time.sleep(0.01)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import pwd
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from remote.payload.jobs.orphans import orphans_of
-from remote.payload.processes.identity import read_environment
+from remote.payload.processes.identity import read_command, read_environment
 from remote.payload.processes.marked import SETTLED_S, Marked, marked_processes
 from remote.protocol.layout import JobLayout, RunLayout
 from tests.lab.wait import until
@@ -75,3 +76,14 @@ def test_only_marked_processes_are_read_again_once_they_have_settled(monkeypatch
             read.clear()
             assert [process.pid for process in marked.read()] == [own]
             assert own in read and (other.pid in read) is (now <= SETTLED_S)
+
+
+@pytest.mark.root
+def test_SE_a_setuid_program_that_another_user_started_with_the_marks_is_not_found(account: Callable[..., str]) -> None:
+    user = pwd.getpwnam(account()).pw_uid
+    become_root = f"import os; os.setresuid({user}, 0, 0); os.execv('/bin/cat', ['cat'])"
+    environment = dict(mark.split("=") for mark in MARKS)
+    with subprocess.Popen([sys.executable, "-c", become_root], env=environment, stdin=subprocess.PIPE) as process:
+        until(lambda: read_command(process.pid) == b"cat\0", "the program")
+        assert marked_processes(*MARKS) == []
+        assert Marked(*MARKS).read() == []
