@@ -48,7 +48,8 @@ ASSIGNED = re.compile(r"""[^\s"'()\\]+""")
 """Matches a word of an assigned text, which may be an array or have several lines."""
 SOURCES = (".", "source")
 SHELL_STATE = ("unset", *SOURCES)
-CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
+CONTAINER = re.compile(r"(?:docker|podman)(?:-\w+)?|nerdctl|kubectl|lxc|incus")
+REMOVES = frozenset({"sudo", "doas", "pkexec", "ssh", "systemd-run"})
 PYTHON = re.compile(r"python[\d.]*")
 KEEPS = "keep the earlier value: export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}"
 PASSES = "pass all variables on to torchrun, and start python without -I, -E and -S"
@@ -171,7 +172,7 @@ def _judge(parsed: _Parsed, lost: _Loss | None, known: _Known, depth: int = 0) -
             found_loss = own or _lost_for_all(command, words, known)
             lost = found_loss.located(data) if found_loss is not None else lost
             _hand_to_sourced(words, lost, parsed, known)
-        elif not _starts_nothing(words) and (loss := own or _lost_by_words(words) or lost):
+        elif not _starts_nothing(words) and (loss := own or _lost_by_words(_expanded(words, parsed.assigned)) or lost):
             found = _judge_start(words, loss.located(data), parsed, known, depth)
             yield from (replace(one, where=f"{parsed.path}:{line_of(data, command.words[0].start)}") for one in found)
     if lost is not None:
@@ -289,8 +290,10 @@ def _removes_variables(names: Sequence[str], words: Collection[str]) -> bool:
     if "srun" in names:
         return any("ALL" not in word[9:].split(",") for word in words if word.startswith("--export="))
     if "env" in names:
-        return not {"-", "-i", "--ignore-environment"}.isdisjoint(words)
-    if not CONTAINERS.isdisjoint(names):
+        return not {"-", "-i", "--ignore-environment", PATH, f"-u{PATH}", f"--unset={PATH}"}.isdisjoint(words)
+    if any(map(CONTAINER.fullmatch, names)):
         return not {"run", "exec"}.isdisjoint(words)
     enters = not {"apptainer", "singularity"}.isdisjoint(names)
-    return "sudo" in names or (enters and not {"-e", "--cleanenv", "-C", "--containall"}.isdisjoint(words))
+    cleans = enters and not {"-e", "--cleanenv", "-C", "--containall"}.isdisjoint(words)
+    logs_in = "su" in names and not {"-", "-l", "--login"}.isdisjoint(words)
+    return cleans or logs_in or not REMOVES.isdisjoint(names)

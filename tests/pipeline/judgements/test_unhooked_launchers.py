@@ -225,3 +225,32 @@ def test_texts_within_texts_are_read_to_a_limited_depth(word: str) -> None:
     started = process_time()
     found_in(f"sudo bash -c {text}\n")
     assert process_time() - started < 5.0
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "docker-compose run --rm image",
+        "podman-hpc run image",
+        "kubectl exec pod --",
+        "ssh localhost",
+        "doas",
+        "systemd-run --user",
+        "env -u PYTHONPATH",
+        "env --unset=PYTHONPATH",
+    ],
+)
+def test_a_program_that_removes_the_variables_is_found_before_the_proof(start: str) -> None:
+    assert found_in(f"python stage1.py\n{start} {START}") == (("run.sh:2", f"`{start}` removes its variables"),)
+
+
+def test_the_words_of_a_variable_before_torchrun_are_read() -> None:
+    found = found_in(f'DOCKER="docker run --rm"\n$DOCKER image {START}')
+    assert found == (("run.sh:2", "`docker run --rm image` removes its variables"),)
+
+
+@pytest.mark.parametrize(
+    "start", ["docker build .\n", "env OMP_NUM_THREADS=1 ", "sudo apt-get install sox\n", "su bob -c true\n"]
+)
+def test_a_program_that_does_not_start_the_torchrun_or_keeps_the_variables_is_left_alone(start: str) -> None:
+    assert found_in(f"{start}{START}") == ()
