@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
-import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import click
 
@@ -109,8 +106,8 @@ def no_input() -> click.Option:
 
 def _close_terminal(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     del parameter
-    if wanted and not context.resilient_parsing and sys.stdin.isatty():
-        sys.stdin = Path(os.devnull).open()  # noqa: SIM115 - stays open
+    if wanted and not context.resilient_parsing:
+        load("remote.link.prompter").close_terminal()
 
 
 def runs() -> click.Argument:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Protocol
 
 from remote.protocol.text import one_line
@@ -27,9 +30,22 @@ class Prompter(Protocol):
         ...
 
 
+class ClosedTerminal(TextIOWrapper):
+    """An empty standard input in place of the terminal."""
+
+
+def close_terminal() -> None:
+    """Replace a standard input that is a terminal by an empty one, so that nobody can answer a prompt."""
+    if at_terminal():
+        sys.stdin = ClosedTerminal(Path(os.devnull).open("rb"))  # noqa: SIM115 - stays open
+
+
 def at_terminal() -> bool:
-    """Return True if a person may have typed the command: stdin is a terminal, even if nothing is asked (--yes)."""
-    return sys.stdin is not None and sys.stdin.isatty()
+    """Return True if a person may have typed the command: stdin is a terminal, even if nothing is asked.
+
+    With `--yes`, `--json` and `--no-input`, nothing is asked, but the command may have been repeated at a terminal.
+    """
+    return sys.stdin is not None and (sys.stdin.isatty() or isinstance(sys.stdin, ClosedTerminal))
 
 
 def confirms(prompter: Prompter | None, subject: str, question: str) -> bool:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from pipeline.cli.main import run
 from pipeline.messages.hints import CHOICES, without_choices
 from pipeline.runs import resumed
 from pipeline.runs.resumed import require_typed_again
@@ -16,11 +19,19 @@ from pipeline.runs.selection import load_selections
 from pipeline.runs.typed_choices import HOST_SECRETS, KEPT, TYPED, settings_typed
 from pipeline.show.failure import show_error, with_corrected_hint
 from remote.errors import HostFileUntrusted, NameUnknown
+from remote.link.prompter import at_terminal
 from remote.project.user_folder import user_file
 from tests.lab.answers import Person
 
 ONE, TWO, THREE = "one.example", "two.example", "three.example"
 SECRETS = "secrets=[MY_TOKEN]"
+
+
+class Terminal(StringIO):
+    """Standard input that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +76,23 @@ def test_SE_what_was_typed_in_one_project_permits_no_machine_in_another(projects
         with pytest.raises(HostFileUntrusted, match=rf"box \({re.escape(TWO)}\) is not the machine"):
             questions(b, "box", sent, yes=False)
     assert not questions(a, "box", data(projects, "toy"))
+
+
+@pytest.mark.parametrize(("stdin", "refuses"), [(Terminal, True), (StringIO, False)])
+def test_SE_no_input_at_a_terminal_sends_nothing_that_was_typed_for_another_machine(
+    projects: Path, monkeypatch: pytest.MonkeyPatch, stdin: type, refuses: bool
+) -> None:
+    monkeypatch.setattr(resumed, "at_terminal", at_terminal)
+    monkeypatch.setattr(sys, "stdin", stdin())
+    host(projects / "a", "box", ONE)
+    assert run(["configs", "--no-input"]) == 0
+    assert not questions(projects / "a", "box", SECRETS)
+    host(projects / "a", "box", TWO)
+    if refuses:
+        with pytest.raises(HostFileUntrusted, match="is not the machine"):
+            questions(projects / "a", "box", SECRETS, yes=False)
+    else:
+        assert not questions(projects / "a", "box", SECRETS, yes=False)
 
 
 @pytest.mark.parametrize("sent", [SECRETS, "data.path=../private", "project=../private", "host.secrets=[MY_TOKEN]"])
