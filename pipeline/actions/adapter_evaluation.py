@@ -36,6 +36,7 @@ from pipeline.stages.sync import Sync
 from remote.errors import BadUsage, DataUntrusted
 from remote.link.prompter import Prompter
 from remote.project.data import scan_data
+from remote.project.links_out import project_left
 from remote.project.paths import expanded, resolved
 from remote.project.real_paths import is_inside, real_path_of
 from remote.protocol.exits import ExitCode
@@ -122,12 +123,12 @@ def _opened_files(adapter: Path, project: Path) -> Iterator[dict[str, FileIO]]:
 
 
 def _refuse_links_out(adapter: Path, real: Path, project: Path, files: Mapping[str, FileIO]) -> None:
-    inside = Path(os.path.normpath(adapter)).is_relative_to(project)
+    inside = project if Path(os.path.normpath(adapter)).is_relative_to(project) else project_left(adapter)
     snapshots = next((folder for folder in real.parents if folder.name == "snapshots"), None)
     places = (real, snapshots.parent / "blobs") if snapshots is not None else (real,)
     for name, file in files.items():
         target = real_path_of(file)
-        if inside and not is_inside(target, [project]):
+        if inside is not None and not is_inside(target, [inside]):
             outside = "the project"
         elif not is_inside(target, places):
             outside = f"{adapter}"

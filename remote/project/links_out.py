@@ -9,25 +9,40 @@ from remote.project.real_paths import is_inside
 from remote.project.records_folder import RECORDS_FOLDER
 from remote.project.repository import find_repository
 
+MOST_LINKS = 40
+"""The kernel follows no more links in a path."""
+
 
 def project_left(path: Path) -> Path | None:
     """Return the project out of which a link in the path leads, or None if no project chose the place.
 
     A project is a git work tree, or a folder with configs/ or `.halfstep/`. A folder that contains the home folder is
-    never one. A link that is in no project is the user's own, such as the link to a whole project.
+    never one. A link that is in no project is the user's own, such as the link to a whole project. Links behind it are
+    judged too, as the kernel meets them: those of a clone may have changed since the user made the link.
     """
-    whole, at = path.absolute(), Path(path.absolute().anchor)
-    real = str(resolved(whole))
-    for part in whole.parts[1:]:
-        step = at.parent if part == ".." else at / part
-        if not step.is_symlink():
+    at, real, links = Path(path.absolute().anchor), str(resolved(path)), 0
+    ahead = list(reversed(path.absolute().parts[1:]))
+    while ahead:
+        step = at.parent if (part := ahead.pop()) == ".." else at / part
+        target = _target_of(step)
+        if target is None or (links := links + 1) > MOST_LINKS:
             at = step
             continue
         project = _project_around(step)
         if project is not None and not is_inside(real, [project]):
             return project
-        at = resolved(step)
+        if target.is_absolute():
+            at = Path(target.anchor)
+        ahead.extend(reversed(target.parts[1:] if target.is_absolute() else target.parts))
     return None
+
+
+def _target_of(path: Path) -> Path | None:
+    """Return where a link leads, or None for anything else, such as a link that the user may not read."""
+    try:
+        return path.readlink()
+    except (OSError, ValueError):  # ValueError: a NUL character
+        return None
 
 
 def contains_home(place: Path) -> bool:

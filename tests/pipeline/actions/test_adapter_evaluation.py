@@ -49,6 +49,14 @@ def test_a_folder_of_the_project_that_links_to_one_outside_of_it_is_refused(proj
         evaluate("adapter")
 
 
+def test_SE_a_link_of_the_user_does_not_hide_that_the_folder_of_the_project_became_a_link(project: Path) -> None:
+    (project / "adapter").rename(project.parent / "private")
+    (project / "adapter").symlink_to("../private")
+    (project.parent / "mine").symlink_to("clone/adapter")
+    with pytest.raises(DataUntrusted, match="nothing was sent"):
+        evaluate("../mine")
+
+
 @pytest.mark.parametrize("where", ["adapter", "../downloaded"])
 def test_a_link_out_of_the_adapter_is_refused_for_any_project_in_the_config(project: Path, where: str) -> None:
     (project / "code").mkdir()

@@ -84,6 +84,30 @@ def test_SE_a_folder_of_configs_that_is_linked_from_elsewhere_does_not_select_th
             require_project_consent(load_config(path, clone), None, typed=False, host=None)
 
 
+@pytest.mark.parametrize("verb", VERBS, ids=["run", "verify", "export"])
+@pytest.mark.parametrize("kind", ["project", "data.path", "config"])
+@pytest.mark.parametrize("to", ["clone/sub", "clone/sub/part", "links/more"])
+def test_SE_a_link_of_the_user_does_not_hide_a_link_of_the_clone(
+    clone: Path, kind: str, to: str, verb: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The user has made a link to a folder of the clone; `git pull` then replaced this folder by a link."""
+    (clone.parent / "links").mkdir()
+    (clone.parent / "links/more").symlink_to("../clone/near/part")
+    (clone.parent / "mine").symlink_to(to)
+    (clone / "near").symlink_to("sub")
+    (clone / "sub").symlink_to(clone.parent / "thesis")
+    assert run([*verb, *typed(kind, str(clone.parent / "mine")), "--json"]) == ExitCode.SYNC
+    [finding] = json.loads(capsys.readouterr().out.splitlines()[-1])["findings"]
+    assert finding["check"] == "data-untrusted" and "nothing was sent" in finding["message"]
+
+
+def test_SE_fix_changes_nothing_behind_a_link_of_the_user_to_one_of_the_clone(clone: Path) -> None:
+    (clone / "src").symlink_to("../thesis")
+    (clone.parent / "mine").symlink_to(clone / "src")
+    assert run(["fix", str(clone.parent / "mine")]) == ExitCode.USAGE
+    assert not list((clone.parent / "thesis").rglob(".halfstep"))
+
+
 def test_SE_a_project_that_git_does_not_track_is_not_the_repository_around_it(clone: Path) -> None:
     """A project was unpacked in a repository of the user; its link leads to other files of this repository."""
     (clone / ".git").rename(clone.parent / ".git")
