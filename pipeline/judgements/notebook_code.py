@@ -6,14 +6,15 @@ import ast
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from fixers.frame.site import Tree
 from fixers.setup.started_module import LAUNCHERS
 from fixers.sources.python import PythonSource, read_python
+from fixers.sources.syntax import LARGEST_BYTES
 from fixers.sources.unparsable import Unparsable
 from pipeline.judgements.started import files_reached
 from remote.protocol.findings import Finding, Report
-from remote.protocol.shell import shell_command
 from remote.protocol.text import one_line
 
 CHECK = "notebook-code"
@@ -24,6 +25,10 @@ COMMAND = re.compile(rb"^[ \t]*(?:![ \t]*\w|%{1,2}[a-z]\w*\b(?![ \t]*[(=%]))", r
 MOST_LINES, LONGEST = 8, 60
 INSTALLS = "install"
 HINT = 'delete these lines, or put them below `if "get_ipython" in globals():`'
+SAVE_AS_SCRIPT = (
+    "save the notebook as a Python script (in Jupyter: File, Save and Export Notebook As, Executable Script)"
+)
+"""No command: programs that convert a notebook load templates from the folder of the project and execute them."""
 PACKAGES_HINT = "; list packages in requirements.txt"
 
 
@@ -42,12 +47,11 @@ def _judge_command(tree: Tree, command: Sequence[str]) -> Iterator[Finding]:
     path = posixpath.normpath(script)
     if posixpath.basename(command[0]) in LAUNCHERS and path.endswith(".ipynb") and path in set(tree.paths()):
         message = f"{path} is a notebook, which {posixpath.basename(command[0])} cannot run"
-        hint = shell_command("jupyter nbconvert --to script {}", path)
-        yield Finding.warning(CHECK, message, "command", f"{hint}; then name the script in `command:`")
+        yield Finding.warning(CHECK, message, "command", f"{SAVE_AS_SCRIPT}, then name the script in `command:`")
 
 
 def _judge(path: str, data: bytes) -> Iterator[Finding]:
-    if not any(word in data for word in NAMES.values()) and not COMMAND.search(data):
+    if len(data) > LARGEST_BYTES or not (any(word in data for word in NAMES.values()) or COMMAND.search(data)):
         return
     try:
         source = read_python(path, data)
@@ -66,11 +70,12 @@ def _judge(path: str, data: bytes) -> Iterator[Finding]:
 
 def _judge_commands(path: str, data: bytes) -> Iterator[Finding]:
     """Yield a warning about lines that only a notebook can run, in a file that does not parse."""
-    found = [(number, line) for number, line in enumerate(data.split(b"\n"), 1) if COMMAND.match(line)]
-    if found:
-        first = one_line(found[0][1].decode("utf-8", "replace"))[:LONGEST]
-        message = f"not Python, but commands of a notebook, as in `{first}`: {_listed([number for number, _ in found])}"
-        yield Finding.warning(CHECK, message, f"{path}:{found[0][0]}", f"delete these lines{PACKAGES_HINT}")
+    starts = [match.start() for match in islice(COMMAND.finditer(data), MOST_LINES + 1)]
+    if starts:
+        first = one_line(data[starts[0] :].partition(b"\n")[0].decode("utf-8", "replace"))[:LONGEST]
+        lines = [data.count(b"\n", 0, start) + 1 for start in starts]
+        message = f"not Python, but commands of a notebook, as in `{first}`: {_listed(lines)}"
+        yield Finding.warning(CHECK, message, f"{path}:{lines[0]}", f"delete these lines{PACKAGES_HINT}")
 
 
 def _listed(lines: Sequence[int]) -> str:

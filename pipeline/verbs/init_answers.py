@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pipeline.config.draft import Guess
 from pipeline.config.readme_commands import Start
+from pipeline.judgements.notebook_code import SAVE_AS_SCRIPT
 from pipeline.show.prompts import Defaults, Questions
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage
@@ -20,7 +21,6 @@ from remote.protocol.text import whole_number
 ATTEMPTS = 3
 MOST_PLACES = 4
 NOTEBOOK = ".ipynb"
-CONVERT = "jupyter nbconvert --to script {}"
 
 
 def _ask(question: str, judge: Callable[[str], str], screen: Screen, questions: Questions) -> str:
@@ -49,9 +49,9 @@ def choose_script(
             raise BadUsage(f"{given} does not exist in {cwd}", where="--script")
         if given.lower().endswith(NOTEBOOK):
             raise BadUsage(
-                f"{given} is a notebook, which python cannot run: convert it, then name the new script",
+                f"{given} is a notebook, which python cannot run",
                 where="--script",
-                hint=shell_command(CONVERT, given),
+                hint=f"{SAVE_AS_SCRIPT}, then name the script",
             )
         if given in guess.interactive:
             screen.note(f"{given} waits for keyboard input, which a job on a host never gets")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.judgements.notebook_code import judge_notebook_code
+from fixers.sources.syntax import LARGEST_BYTES
+from pipeline.judgements.notebook_code import MOST_LINES, judge_notebook_code
 from remote.protocol.findings import Finding
 
 COMMAND = ("python", "train.py")
@@ -59,6 +60,31 @@ def test_commands_of_a_notebook_in_a_file_that_does_not_parse_are_named(commands
     assert finding.message.endswith(f": {lines}")
 
 
+class Lines(bytes):
+    """A file that must not be divided into lines."""
+
+    def split(self, *_):
+        raise AssertionError("all lines are in memory at the same time")
+
+
+def test_only_the_lines_that_the_message_needs_are_kept() -> None:
+    tree = Files("!a\n" * 1000)
+    code = Lines(tree.read("train.py"))
+    tree.read = lambda _: code
+    [finding] = judge_notebook_code(tree, COMMAND).findings
+    assert finding.message.endswith("as in `!a`: lines 1, 2, 3, 4, 5, 6, 7, 8, ...")
+
+
+def test_exactly_as_many_lines_as_the_message_holds_are_all_named() -> None:
+    [finding] = judged("!a\n" * MOST_LINES + "x = 1\n")
+    assert finding.message.endswith("lines 1, 2, 3, 4, 5, 6, 7, 8")
+
+
+@pytest.mark.parametrize("size", [LARGEST_BYTES + 1, 8 * LARGEST_BYTES])
+def test_a_file_too_large_for_a_script_is_not_judged(size: int) -> None:
+    assert judged("!a\n".ljust(size)) == []
+
+
 @pytest.mark.parametrize(
     "code",
     [
@@ -85,7 +111,8 @@ def test_a_script_that_ipython_runs_is_not_reported() -> None:
 def test_a_command_that_starts_a_notebook_is_reported(command: tuple[str, ...]) -> None:
     [finding] = judged("", command)
     assert (finding.check, finding.where) == ("notebook-code", "command")
-    assert finding.hint.startswith("jupyter nbconvert --to script lab.ipynb;")
+    assert finding.hint.startswith("save the notebook as a Python script (in Jupyter: File,")
+    assert finding.hint.endswith("then name the script in `command:`") and "nbconvert" not in finding.hint
 
 
 @pytest.mark.parametrize(
