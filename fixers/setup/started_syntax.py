@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
 from fixers.frame.findings import error, warning
@@ -10,6 +9,7 @@ from fixers.frame.site import Tree
 from fixers.setup.imported_modules import files_of_script
 from fixers.setup.started_files import python_files_of, shell_scripts_of
 from fixers.setup.started_module import start_of
+from fixers.sources.misplaced import find_misplaced
 from fixers.sources.syntax import Oversized, parse_python
 from remote.protocol.findings import Finding
 
@@ -60,14 +60,8 @@ def _script_of(tree: Tree, command: Sequence[str]) -> str:
 def _syntax_error(data: bytes) -> SyntaxError | None:
     """Return the error with which Python would reject the file, or None if there is none or it is too large to tell."""
     try:
-        tree = parse_python(data)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(tree, "script", "exec", dont_inherit=True)
+        return find_misplaced(parse_python(data))
     except Oversized:
         return None
     except SyntaxError as problem:
         return problem if problem.lineno else None
-    except (ValueError, RecursionError):
-        return None
-    return None

@@ -34,3 +34,21 @@ def test_python_of_projects_is_parsed_within_limits_only():
     own_text = {"fixers.sources.syntax", "fixers.sources.float16_refusals", "remote.link.host_hints"}
     laptop = [module for module in modules() if not module.name.startswith("remote.payload")]
     assert [m.name for m in laptop if "ast.parse(" in m.source and m.name not in own_text] == []
+
+
+def calls_that_generate_code(tree: ast.AST) -> list[int]:
+    """Return the lines of calls that generate Python code, or its tables of names, from a text."""
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    named = ((call.lineno, ast.unparse(call.func)) for call in calls)
+    return [line for line, name in named if name in ("compile", "exec", "eval") or name.endswith("symtable")]
+
+
+def test_the_laptop_generates_code_from_its_own_texts_only():
+    own_text = {"remote.protocol.byte_code", "remote.protocol.dataclass"}
+    laptop = [module for module in modules() if not module.name.startswith("remote.payload")]
+    found = {module.name: lines for module in laptop if (lines := calls_that_generate_code(module.tree))}
+    assert found.keys() == own_text
+
+
+def test_calls_that_generate_code_are_recognised():
+    assert calls_that_generate_code(ast.parse("compile(a)\nre.compile(a)\nsymtable.symtable(a)\n")) == [1, 3]

@@ -1,5 +1,7 @@
 """Syntax errors in the files that a command loads whenever it starts."""
 
+import tracemalloc
+
 import pytest
 
 from fixers.frame.findings import error
@@ -47,6 +49,16 @@ def test_a_file_that_a_shell_script_starts_is_a_warning():
 )
 def test_files_that_may_not_be_loaded_or_are_only_too_large_are_not_reported(files):
     assert found(files) == []
+
+
+def test_a_small_file_of_nested_finally_clauses_needs_little_memory():
+    code = "".join(f"{'    ' * level}try: a\n{'    ' * level}finally:\n" for level in range(15))
+    tracemalloc.start()
+    try:
+        assert found({"train.py": f"{code}{'    ' * 15}a\n".encode()}) == []
+        assert tracemalloc.get_traced_memory()[1] < 20 * 2**20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_file_that_the_fixers_report_is_reported_once():
