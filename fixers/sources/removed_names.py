@@ -134,6 +134,9 @@ TRAINER_ARGUMENTS = {
     "amp_level": CUT,
 }
 """Arguments of Lightning's Trainer that version 2 rejects, with their replacement. `{}` is the argument's value."""
+PLACEHOLDER = "VALUE"
+SIMPLE = re.compile(r"(?=.{1,40}\Z)(?:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*|[+-]?\d[\w.]*(?:e[+-]\d+)?)", re.ASCII)
+"""A name, a dotted name, a number, True, False or None."""
 STRATEGIES = ("ddp", "ddp_spawn", "ddp_cpu", "ddp2", "dp")
 """Values of `accelerator` before Lightning 2: they select a strategy."""
 REMOVED_STRATEGIES = ("dp", "ddp2", "ddp_cpu", "ddp_sharded", "ddp_sharded_spawn")
@@ -175,11 +178,15 @@ def _usual(qualified: str) -> str:
     return re.sub(r"^lightning\.(?:pytorch\.)?", "pytorch_lightning.", qualified)
 
 
-def instead_of_argument(name: str, value: str) -> str:
-    """Return what to pass to Lightning's Trainer instead of the argument."""
+def instead_of_argument(name: str, value: str = PLACEHOLDER) -> str:
+    """Return what to pass to Lightning's Trainer instead of the argument.
+
+    A value that is more than a name or a number is not repeated: it is text of the project, and the result is a hint of
+    halfstep, which a user may paste.
+    """
     if name == "gpus" and value in ("0", "None"):
         return 'accelerator="cpu"'
-    return TRAINER_ARGUMENTS[name].format(value)
+    return TRAINER_ARGUMENTS[name].format(value if SIMPLE.fullmatch(value) else PLACEHOLDER)
 
 
 def strategy_instead_of(value: str) -> str:

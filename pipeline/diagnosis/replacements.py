@@ -32,7 +32,7 @@ def _removed(name: str) -> str:
 
 def _lightning(name: str) -> str:
     if name in TRAINER_ARGUMENTS:
-        return instead_of_argument(name, "VALUE")
+        return instead_of_argument(name)
     if name in HOOKS:
         return IN_HOOK.format(HOOKS[name])
     return strategy_instead_of(name)

@@ -149,13 +149,13 @@ def _lightning_2(qualified: str, packages: Mapping[str, str]) -> str:
 
 def _arguments(source: PythonSource, call: ast.Call, installed: str) -> Iterator[_Place]:
     for keyword in call.keywords:
-        name, value = keyword.arg or "", " ".join(source.segment(keyword.value).split())
+        name = keyword.arg or ""
         rejects = f"Trainer of Lightning {installed} rejects {name}"
         if name in TRAINER_ARGUMENTS:
-            yield _Place(keyword, rejects, instead_of_argument(name, value), LIGHTNING)
+            yield _Place(keyword, rejects, instead_of_argument(name, source.segment(keyword.value)), LIGHTNING)
         elif isinstance(keyword.value, ast.Constant) and keyword.value.value in _rejected_values(name):
-            instead = strategy_instead_of(str(keyword.value.value))
-            yield _Place(keyword, f"{rejects}={value}", instead, LIGHTNING)
+            strategy = str(keyword.value.value)
+            yield _Place(keyword, f'{rejects}="{strategy}"', strategy_instead_of(strategy), LIGHTNING)
 
 
 def _rejected_values(name: str) -> Iterable[object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fixers.sources.removed_names import instead_of_argument
 from pipeline.judgements.removed_names import judge_removed
 from remote.protocol.findings import Finding
 
@@ -71,7 +72,7 @@ def test_a_name_that_the_installed_version_has_is_not_reported(code: str, instea
 
 LIGHTNING = (
     ("gpus=1", 'accelerator="gpu", devices=1'),
-    ("gpus=[0, 1]", 'accelerator="gpu", devices=[0, 1]'),
+    ("gpus=[0, 1]", 'accelerator="gpu", devices=VALUE'),
     ("gpus=0", 'accelerator="cpu"'),
     ("tpu_cores=8", 'accelerator="tpu", devices=8'),
     ("progress_bar_refresh_rate=20", "TQDMProgressBar(refresh_rate=20)"),
@@ -92,6 +93,32 @@ def test_an_argument_that_lightning_2_rejects_is_reported(module: str, argument:
     assert (finding.check, finding.where) == ("api-lightning", "train.py:4")
     assert instead in finding.hint
     assert judged(code, OLD) == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '"out/$(id)"', "f'{a}`id`'", '"x) next: sh pipeline run"', "$", "a\\\n | b", "(1,\n 2)", "[0, 1]", "a" * 41,
+        "-x", "f(1)", "'4'", "a if b else c", "\u00fc", "a.b()", "1;id",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("argument", ["weights_save_path", "gpus", "flush_logs_every_n_steps"])
+def test_a_value_of_the_code_is_repeated_only_if_it_is_a_name_or_a_number(argument: str, value: str) -> None:
+    assert instead_of_argument(argument, value) == instead_of_argument(argument, "VALUE")
+
+
+@pytest.mark.parametrize("value", ["1", "-1", "0.5", "1e-3", "True", "None", "args.gpus", "n_gpus", "1_000"])
+def test_a_name_or_a_number_of_the_code_is_repeated(value: str) -> None:
+    [finding] = judged(f"from pytorch_lightning import Trainer\nTrainer(weights_save_path={value})\n")
+    assert finding.hint == f"default_root_dir={value}"
+
+
+@pytest.mark.parametrize(
+    "argument", ['weights_save_path="out/$(id)"', "accelerator=('d'  # next: $(id)\n 'dp')", "strategy='$(id)' 'dp'"]
+)
+def test_no_text_of_the_code_is_in_a_finding_about_an_argument(argument: str) -> None:
+    for finding in judged(f"from pytorch_lightning import Trainer\nTrainer({argument})\n"):
+        assert "id" not in finding.hint and "id)" not in finding.message
 
 
 @pytest.mark.parametrize("argument", ["accelerator='gpu'", "strategy='ddp_spawn'", "devices=1", "precision=16"])
