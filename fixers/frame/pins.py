@@ -11,6 +11,7 @@ from posixpath import basename, dirname
 from typing import Any
 
 from fixers.frame.site import Tree
+from fixers.frame.text_files import read_text_file
 from fixers.sources.copied_libraries import copied_packages, version_in
 from fixers.sources.syntax import parse_python
 from fixers.sources.toml_text import parse_toml
@@ -126,7 +127,7 @@ def _above(root: str) -> Iterator[str]:
 
 def _version_of(tree: Tree, path: str) -> str:
     with suppress(OSError):
-        return version_in(tree.read(path).decode("utf-8", "replace"))
+        return version_in(read_text_file(tree, path).decode("utf-8", "replace"))
     return ""
 
 
@@ -192,7 +193,7 @@ def installed_in(notebook: bytes) -> dict[str, str]:
 
 def _pins_in(tree: Tree, path: str) -> dict[str, str]:
     try:
-        text = tree.read(path).decode("utf-8", "replace")
+        text = read_text_file(tree, path).decode("utf-8", "replace")
         if READMES.match(basename(path)):
             return _of_readme(text)
         read = READERS.get(basename(path), _of_conda if CONDA.match(basename(path)) else str.splitlines)

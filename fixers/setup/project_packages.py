@@ -8,10 +8,12 @@ import re
 import tomllib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from fixers.frame.site import Tree
 from fixers.sources.toml_text import parse_toml
+from fixers.sources.unparsable import LARGEST_TEXT
 from remote.protocol.dataclass import dataclass
 from remote.protocol.shell import is_plain
 
@@ -56,18 +58,26 @@ def read_packages(tree: Tree, settings: Mapping[str, Any]) -> ProjectPackages:
             raise NoPackages(f"the project has no file {name}", "fixers.environment.requirements", hint)
     files = tuple(name for name in names if not name.endswith(".toml"))
     packages = [package for name in names if name.endswith(".toml") for package in _dependencies(tree, name)]
+    deque(read_files(tree, files), maxlen=0)  # refuses files that are too large
     return ProjectPackages(files, tuple(packages))
 
 
 def read_files(tree: Tree, names: Iterable[str], include: re.Pattern[bytes] = INCLUDE) -> Iterator[tuple[str, bytes]]:
-    """Yield the path and content of the requirements files, and of the project's files that they include."""
-    paths, new, seen = set(tree.paths()), deque(names), set[str]()
+    """Yield the path and content of the requirements files, and of the project's files that they include.
+
+    Raises NoPackages if they have more than LARGEST_TEXT bytes in all.
+    """
+    paths, new, seen, size = set(tree.paths()), deque(names), set[str](), 0
     while new:
         path = new.popleft()
         if path in seen or path not in paths:
             continue
         seen.add(path)
         data = tree.read(path)
+        size += len(data)
+        if size > LARGEST_TEXT:
+            message = f"{path}: requirements files of more than {LARGEST_TEXT >> 20} MiB in all are not read"
+            raise NoPackages(message, path, "list only packages in requirements files")
         yield path, data
         included = (found.decode("utf-8", "replace") for found in dict.fromkeys(include.findall(data)))
         new += [posixpath.normpath(posixpath.join(posixpath.dirname(path), each)) for each in included]
@@ -76,14 +86,14 @@ def read_files(tree: Tree, names: Iterable[str], include: re.Pattern[bytes] = IN
 def names_of(tree: Tree, packages: ProjectPackages) -> frozenset[str]:
     """Return the normalized names of the packages, and of those in the files and in the files that they include.
 
-    Constraints are no requirements.
+    Constraints are no requirements. Raises NoPackages like `read_files`.
     """
-    lines = [
+    lines = (
         line
         for _, data in read_files(tree, packages.files, REQUIRED)
         for line in data.decode("utf-8", "replace").split("\n")
-    ]
-    found = filter(None, (NAME.match(line) for line in (*lines, *packages.packages)))
+    )
+    found = filter(None, (NAME.match(line) for line in chain(lines, packages.packages)))
     return frozenset(SEPARATORS.sub("-", match.group(1)).lower() for match in found)
 
 

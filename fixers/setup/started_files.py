@@ -12,6 +12,7 @@ from fixers.setup.started_module import start_of
 from fixers.sources.commands import is_shell
 from fixers.sources.named_files import NamedFiles
 from fixers.sources.shell_starts import LONGEST_TEXT, files_started, starts_unknown_files
+from fixers.sources.unparsable import LARGEST_TEXT
 
 SHELLS = ("sh", "bash", "zsh", "dash", "ksh")
 TEXT_FOLLOWS = re.compile(r"-\w*c")
@@ -31,7 +32,7 @@ CHANGES_FOLDER = re.compile(rb"(?:^|[\s;&|(])(?:cd|pushd)[ \t]")
 LONGEST_PATH = 400
 MOST_STARTED = 50
 """The maximum number of started scripts that are searched among all files of the project."""
-MOST_BYTES = 4 * 2**20
+MOST_BYTES = LARGEST_TEXT
 """The maximum size of all shell scripts of a command."""
 
 

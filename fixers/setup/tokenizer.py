@@ -37,6 +37,7 @@ from typing import Any
 from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.findings import error, resolved
 from fixers.frame.site import Site, Tree
+from fixers.frame.text_files import read_text_file
 from fixers.registry import version_of
 from fixers.setup.host_hub import HostHub, hub_request
 from fixers.setup.laptop_hub import HubUnavailable, fetch_on_laptop, tree_on_laptop
@@ -127,8 +128,8 @@ def repo_in_config_json(tree: Tree, folder: str) -> str:
     for path in (posixpath.join(folder, file) for file in ("config.json", "tokenizer_config.json")):
         if path in paths:
             try:
-                settings = json.loads(tree.read(path))
-            except (ValueError, RecursionError):
+                settings = json.loads(read_text_file(tree, path))
+            except (OSError, ValueError, RecursionError):
                 continue
             named = settings.get("_name_or_path") or settings.get("name_or_path") if isinstance(settings, dict) else ""
             if isinstance(named, str) and HUB_ID.fullmatch(named) and not named.startswith(OURS):

@@ -8,7 +8,7 @@ from fixers.sources.ini_nodes import read_ini
 from fixers.sources.json_nodes import read_json
 from fixers.sources.nodes import Node
 from fixers.sources.toml_nodes import read_toml
-from fixers.sources.unparsable import Unparsable
+from fixers.sources.unparsable import LARGEST_TEXT, Unparsable
 from fixers.sources.yaml_nodes import Limits, YamlProblem, compose_all
 
 YAML = (".yaml", ".yml")
@@ -18,7 +18,7 @@ TOOL_CONFIGS = frozenset(
     {"pyproject.toml", "setup.cfg", "tox.ini", "uv.toml", "pixi.toml", "pipfile.toml", "cargo.toml"}
 )
 """Settings files of packaging and linting tools. Names in these files select no precision."""
-LARGEST = Limits(bytes=4 * 2**20, depth=100, values=1_000_000)
+LARGEST = Limits(bytes=LARGEST_TEXT, depth=100, values=1_000_000)
 
 
 def is_yaml(path: str) -> bool:

@@ -7,16 +7,18 @@ from configparser import Error, RawConfigParser
 from dataclasses import replace
 
 from fixers.sources.nodes import TABLE, Mapping, Node, Scalar, Span
-from fixers.sources.unparsable import Unparsable
+from fixers.sources.unparsable import Unparsable, require_small
 
+LARGEST_BYTES = 2**20
 BOM = b"\xef\xbb\xbf"
 LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|$)")
 SECTION = re.compile(rb"\[(?P<header>.+)\]")
-PAIR = re.compile(rb"(?P<key>[^\s=:#;\[][^=:]*?)[ \t]*[=:][ \t]*(?P<value>[^\r\n]*?)[ \t]*(?=[\r\n]|$)")
+PAIR = re.compile(rb"(?P<key>[^\s=:#;\[][^=:\r\n]*?)[ \t]*[=:][ \t]*(?P<value>[^\r\n]*?)[ \t]*(?=[\r\n]|$)")
 
 
 def read_ini(data: bytes) -> Node:
     """Return the sections as mappings from lowercase keys to one-line values. Raises Unparsable."""
+    require_small(len(data), LARGEST_BYTES)
     offset = len(BOM) if data.startswith(BOM) else 0
     parser = RawConfigParser(strict=False, allow_no_value=True, default_section="")
     try:

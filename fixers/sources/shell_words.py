@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from fixers.sources.splice import line_of, text_of
-from fixers.sources.unparsable import Unparsable
+from fixers.sources.unparsable import Unparsable, require_small
 from fixers.sources.words import CONTINUED, Assignment, Command, Heredoc, Script, Word
 from remote.protocol.dataclass import dataclass, field
 
@@ -287,8 +287,12 @@ class _Scanner:
 
 
 def scan_shell(data: bytes, start: int = 0, stop: int | None = None) -> Script:
-    """Return all commands in `data[start:stop]`. Raises Unparsable for an unterminated quote, bracket or heredoc."""
+    """Return all commands in `data[start:stop]`.
+
+    Raises Unparsable for an unterminated quote, bracket or heredoc, and for a text that is too large.
+    """
     stop = len(data) if stop is None else stop
+    require_small(stop - start)
     scanner = _Scanner(data, text_of(data), stop)
     if start == 0 and data.startswith(b"\xef\xbb\xbf"):
         start = 3

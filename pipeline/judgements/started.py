@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fixers.frame.site import Tree
+from fixers.frame.text_files import read_text_file
+from fixers.setup.started_files import MOST_BYTES
 from fixers.setup.started_module import MODULE_OPTIONS
 from fixers.sources.commands import is_shell
 from fixers.sources.config_files import read_config, reads_config
@@ -41,6 +43,7 @@ class Reached:
     entered: set[str] = field(default_factory=set)
     waiting: list[tuple[str, StartSettings, bool]] = field(default_factory=list)
     options_read: frozenset[str] = frozenset()
+    shell_bytes: int = 0
 
     def add(self, path: str, settings: StartSettings, *, started: bool = False) -> None:
         """Add a project file to the files that are still to be read."""
@@ -81,7 +84,10 @@ def _read_all(tree: Tree, argv: Sequence[str], environment: Iterable[str], recog
     _enter(reached, argv, StartSettings(environment=frozenset(environment)), started=True)
     while reached.waiting:
         path, settings, started = reached.waiting.pop()
-        data = tree.read(path)
+        try:
+            data = read_text_file(tree, path)
+        except OSError:  # too large to be analysed
+            continue
         if path.endswith(".py"):
             _read_python(reached, path, data, settings, started=started)
         elif is_shell(path):
@@ -125,6 +131,9 @@ def _read_python(reached: Reached, path: str, data: bytes, settings: StartSettin
 
 
 def _read_shell(reached: Reached, path: str, data: bytes, settings: StartSettings) -> None:
+    reached.shell_bytes += len(data)
+    if reached.shell_bytes > MOST_BYTES:
+        return
     try:
         script = scan_shell(data)
     except Unparsable:

@@ -11,6 +11,7 @@ from fixers.frame.disk_tree import DiskTree
 from fixers.frame.pins import nearest_pins, pins_by_folder, project_pins
 from fixers.frame.site import Site
 from fixers.plans.site_plan import plan_fixes
+from fixers.sources.unparsable import LARGEST_TEXT
 from tests.fixers.casebook import TITAN_RTX
 
 
@@ -229,3 +230,15 @@ def test_a_copy_overrides_upper_bounds_of_the_top_folder(
 def test_an_exact_version_in_the_top_folder_counts_beside_a_copy(tmp_path: Path) -> None:
     pins = pins_by_folder(_write(tmp_path, COPY | {"requirements.txt": "transformers==4.30.0\n"}))
     assert project_pins(pins)["transformers"] == "4.30.0"
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "README.md", "environment.yml", "setup.cfg"])
+def test_SE_a_file_that_is_too_large_pins_nothing(tmp_path: Path, name: str) -> None:
+    text = (
+        "[options]\ninstall_requires =\n  - transformers==4.40.0\n"
+        if name == "setup.cfg"
+        else "- transformers==4.40.0\n"
+    )
+    text = text.replace("- ", "") if name in ("requirements.txt", "setup.cfg") else text
+    assert pinned_packages(_write(tmp_path, {name: text})) == {"transformers": "4.40.0"}
+    assert pinned_packages(_write(tmp_path, {name: text + "#" * LARGEST_TEXT})) == {}

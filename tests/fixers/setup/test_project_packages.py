@@ -1,11 +1,15 @@
 """The packages that a project requires, read from requirements files or pyproject.toml."""
 
+import tracemalloc
+
 import pytest
 
+from fixers.setup.environment import contents_of
 from fixers.setup.project_packages import NoPackages, ProjectPackages, names_of, read_packages
 from fixers.setup.trainer_packages import TRAINER_REQUIREMENTS
+from fixers.sources.unparsable import LARGEST_TEXT
 from tests.contracts.project_modules import ROOT
-from tests.fixers.setup_rig import MemoryTree
+from tests.fixers.setup_rig import MemoryTree, site_at
 
 PYPROJECT = b'[project]\nname = "x"\ndependencies = ["six>=1", "idna"]\n'
 
@@ -70,3 +74,32 @@ def test_the_names_in_requirements_are_normalized(files, packages, names):
 def test_SE_many_blank_lines_are_read_in_linear_time():
     files = {"r.txt": b"\n" * 300_000 + b" -r more.txt", "more.txt": b"six"}
     assert names_of(MemoryTree(files), ProjectPackages(("r.txt",), ())) == {"six"}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"requirements.txt": b"ab\n" * (LARGEST_TEXT // 3 + 1)},
+        {
+            "requirements.txt": b"-r a.txt\n-r b.txt\n",
+            **dict.fromkeys(("a.txt", "b.txt"), b"ab\n" * (LARGEST_TEXT // 6)),
+        },
+        {"requirements.txt": b"six\n-c c.txt\n", "c.txt": b"six<2\n" * (LARGEST_TEXT // 6)},
+    ],
+    ids=["one", "in all", "constraints"],
+)
+def test_SE_requirements_that_are_too_large_are_refused(files):
+    with pytest.raises(NoPackages, match="more than 4 MiB in all are not read") as refusal:
+        read_packages(MemoryTree(files), {})
+    assert refusal.value.where in files
+    assert contents_of(site_at(None, files, settings={"environment": "create"})) == ""
+
+
+def test_SE_the_lines_of_requirements_are_not_kept():
+    files = {f"r{number}.txt": b"ab\n" * 10_000 for number in range(10)}
+    tracemalloc.start()
+    try:
+        assert names_of(MemoryTree(files), ProjectPackages(tuple(files))) == {"ab"}
+        assert tracemalloc.get_traced_memory()[1] < 3_000_000
+    finally:
+        tracemalloc.stop()

@@ -6,6 +6,7 @@ import pytest
 
 from fixers.frame.site import Site
 from fixers.setup.tokenizer import Origin, laptop_files, origin_of, repo_in_config_json, repository_of
+from fixers.sources.unparsable import LARGEST_TEXT
 from remote.protocol.tokenizer_files import Fault, TokenizerFile, digest_of
 from tests.fixers.setup_rig import PROJECT, MemoryTree
 
@@ -122,3 +123,10 @@ def test_the_laptops_files_are_those_beside_a_tokenizer():
 def test_pairs_in_other_tokenizer_files_are_not_taken_for_merges():
     files = {"m/tokenizer_config.json": b'{"merges": [["a", "b"]]}'}
     assert [file.paired_merges for file in laptop_files(Site(MemoryTree(files)))] == [False]
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_SE_a_settings_file_that_is_too_large_names_no_repository(name: str) -> None:
+    text = b'{"_name_or_path": "acme/audio"}'
+    assert repo_in_config_json(MemoryTree({f"m/{name}": text}), "m") == "acme/audio"
+    assert repo_in_config_json(MemoryTree({f"m/{name}": text + b" " * LARGEST_TEXT}), "m") == ""

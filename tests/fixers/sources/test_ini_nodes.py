@@ -1,10 +1,11 @@
 """INI nodes: only values that `configparser` reads from one line are nodes."""
 
+import time
 from configparser import RawConfigParser
 
 import pytest
 
-from fixers.sources.ini_nodes import read_ini
+from fixers.sources.ini_nodes import LARGEST_BYTES, read_ini
 from fixers.sources.nodes import Scalar, walk
 from fixers.sources.unparsable import Unparsable
 
@@ -58,3 +59,17 @@ def _parsed(data: bytes) -> RawConfigParser:
 def test_what_configparser_refuses_is_refused(data: bytes) -> None:
     with pytest.raises(Unparsable):
         read_ini(data)
+
+
+@pytest.mark.parametrize("line", [b"a = b\n", b"a\n", b"# a\n"])
+def test_SE_a_file_that_is_too_large_is_refused_at_once(line: bytes) -> None:
+    began = time.process_time()
+    with pytest.raises(Unparsable, match="too large"):
+        read_ini(b"[a]\n" + line * (LARGEST_BYTES // len(line) + 1))
+    assert time.process_time() - began < 1
+
+
+def test_SE_lines_without_a_value_are_read_in_linear_time() -> None:
+    began = time.process_time()
+    assert read_ini(b"[a]\n" + b"a\n" * 50_000) == read_ini(b"")
+    assert time.process_time() - began < 10  # minutes if the key is searched beyond its line

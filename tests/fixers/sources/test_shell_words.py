@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fixers.sources.shell_words import scan_shell
-from fixers.sources.unparsable import Unparsable
+from fixers.sources.unparsable import LARGEST_TEXT, Unparsable
 
 PIECES = st.lists(
     st.sampled_from([
@@ -81,3 +81,11 @@ def test_an_array_has_its_words():
 def test_nesting_that_is_too_deep_is_refused():
     with pytest.raises(Unparsable, match="nested"):
         scan_shell(b"$(" * 2000)
+
+
+@pytest.mark.parametrize("line", [b"a\n", b"#" * 1024 + b"\n"])
+def test_SE_a_script_that_is_too_large_is_refused_and_a_small_part_of_it_is_read(line):
+    data = line * (LARGEST_TEXT // len(line) + 1)
+    with pytest.raises(Unparsable, match=f"{len(data)} bytes: too large"):
+        scan_shell(data)
+    assert len(scan_shell(data + b"b c", len(data)).commands[0].words) == 2

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from fixers.sources.unparsable import LARGEST_TEXT
 from pipeline.judgements.certain_reads import _unique, certain_reads
 from pipeline.judgements.laptop_paths import Laptop, judge_laptop_paths, suspects
 from pipeline.judgements.path_literals import PathReader, StartSettings
@@ -256,3 +257,17 @@ def test_only_tests_after_which_the_script_continues_are_optional() -> None:
 def test_the_main_file_of_a_package_that_the_command_starts_is_reached(command: tuple[str, ...]) -> None:
     files = {"tool/__init__.py": "", "tool/__main__.py": "from .reading import read\n", "tool/reading.py": ""}
     assert files_reached(Files(files), command) == files.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("run.sh", "cat /srv/sets\n"), ("big.ini", "[a]\nb=/srv/sets\n"), ("big.json", '["/srv/sets"]')]
+)
+def test_SE_a_file_of_the_command_that_is_too_large_is_not_searched(name: str, text: str) -> None:
+    assert [where.partition(":")[0] for _, where in path_findings({name: text}, "bash", name)] == [name]
+    assert path_findings({name: text + "\n" * LARGEST_TEXT}, "bash", name) == []
+
+
+def test_SE_the_shell_scripts_of_a_command_are_searched_up_to_a_limit_in_all() -> None:
+    text = "#" * (LARGEST_TEXT // 2) + "\ncat /srv/sets\n"
+    files = {"a.sh": text, "b.sh": text, "c.sh": text}
+    assert len(path_findings(files, "bash", *files)) == 1
