@@ -16,7 +16,7 @@ from pipeline.records.files import Lock, locked
 from pipeline.records.kept_cures import read_cures
 from pipeline.records.layout import Records
 from pipeline.runs.consent import require_data_consent, require_project_consent, require_secret_consent
-from pipeline.runs.resumed import require_typed_again
+from pipeline.runs.resumed import keep_agreed, require_typed_again
 from pipeline.runs.selection import Selection
 from pipeline.runs.view import View, data_folder, data_name
 from pipeline.stages.stage import Context, RunOptions
@@ -93,6 +93,7 @@ def host_session(
         )
         if cures:
             require_consents(replace(selection, loaded=replace(selection.loaded, config=view.config)), prompter)
+        keep_agreed(selection)
         yield Context(host, view, listener, options)
 
 

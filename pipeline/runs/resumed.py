@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pipeline.config.hosts import LoadedHost
@@ -45,27 +45,46 @@ def require_choices_again(
     if sent := ", ".join(settings_typed([option for one in selections for option in options_in(one.given)])):
         note = find_note(records, run, trained=True)
         if moved := _moved(note, records, [one.host for one in selections if line_of(one.host)]):
-            uses = [use for one in selections if one.host is moved for use in uses_of(one)]
-            _confirm(moved, uses, sent, note.start_command, prompter)
+            _confirm(moved, sent, note.start_command, prompter)
+            for one in selections:
+                if one.host is moved:
+                    _agree(one, uses_of(one))
 
 
 def require_typed_again(selection: Selection, prompter: Prompter | None, adapter: str = "") -> None:
     """Ask whether what the options select may be sent, if it was typed for another machine, see `unexpected`.
 
     The user may have repeated a command. `adapter` is the folder of `evaluate --adapter`. A first use, and each machine
-    that the user confirms or names without a file of the project, is stored in the user's configuration folder. A
-    script without a terminal may name another machine each time. Raises HostFileUntrusted.
+    that the user confirms or names without a file of the project, is stored by `keep_agreed`. A script without a
+    terminal may name another machine each time. Raises HostFileUntrusted.
     """
     uses, host = uses_of(selection, adapter), selection.host
-    if not uses:
+    if selection.agreed.issuperset(one.fields for one in uses):
         return
-    asked = unexpected(uses, selection.together)
-    if not asked or not line_of(host) or _is_own_name(host):
-        with contextlib.suppress(BadUsage, DiskFull):
-            keep_uses(uses)
+    changed = unexpected(uses, selection.together)
+    asked = [one for one in changed if one.asks]
+    if not asked:
+        _agree(selection, [one for one in uses if one not in changed])
+    elif not line_of(host) or _is_own_name(host):
+        _agree(selection, uses)
     elif at_terminal():
         sent = ", ".join(one.name for one in asked)
-        _confirm(host, uses, sent, command_line(["pipeline", "run", *selection.given]), prompter)
+        _confirm(host, sent, command_line(["pipeline", "run", *selection.given]), prompter)
+        _agree(selection, uses)
+
+
+def keep_agreed(selection: Selection) -> None:
+    """Store in the user's configuration folder for which machine the options were typed.
+
+    This is done only when the user has confirmed everything of the command, and the host was reached: a machine that
+    the user then refuses must not count as known.
+    """
+    with contextlib.suppress(BadUsage, DiskFull):
+        keep_uses(sorted(selection.agreed))
+
+
+def _agree(selection: Selection, uses: Iterable[Use]) -> None:
+    selection.agreed.update(one.fields for one in uses)
 
 
 def _is_own_name(host: LoadedHost) -> bool:
@@ -75,11 +94,10 @@ def _is_own_name(host: LoadedHost) -> bool:
         return False
 
 
-def _confirm(host: LoadedHost, uses: Sequence[Use], sent: str, command: str, prompter: Prompter | None) -> None:
+def _confirm(host: LoadedHost, sent: str, command: str, prompter: Prompter | None) -> None:
     refused = _refused(host, sent, command)
     if not confirms(prompter, refused.message.removesuffix(NOTHING_SENT), "May it be sent to this machine?"):
         raise refused
-    keep_uses(uses)
 
 
 def _moved(note: RunNote, records: Records, hosts: Sequence[LoadedHost]) -> LoadedHost | None:

@@ -18,7 +18,7 @@ from pipeline.messages.hints import override_arguments, selection_arguments
 from pipeline.runs.grid import Point
 from pipeline.runs.secrets import secret_values
 from remote.errors import BadUsage, HalfstepError
-from remote.protocol.dataclass import dataclass
+from remote.protocol.dataclass import dataclass, field
 from remote.protocol.hidden import hide
 
 T = TypeVar("T")
@@ -37,7 +37,8 @@ class Selection:
 
     `given` are the command-line words that selected both, for commands in hints. `project_typed`, `data_typed` and
     `secrets_typed` are True if the project, the data folder or the secrets were set on the command line and therefore
-    need no confirmation. `together` are the hosts of a command that names several.
+    need no confirmation. `together` are the hosts of a command that names several. `agreed` are the uses of typed
+    options that may be stored once the host is reached, see `keep_agreed`; copies of the selection share them.
     """
 
     loaded: LoadedConfig
@@ -47,6 +48,7 @@ class Selection:
     data_typed: bool = False
     secrets_typed: bool = False
     together: tuple[LoadedHost, ...] = ()
+    agreed: set[tuple[str, ...]] = field(default_factory=set, compare=False)
 
     @property
     def title(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from pipeline.config.find import is_shipped_host
+from pipeline.config.find import is_path, is_shipped_host
 from pipeline.config.hosts import LoadedHost
 from pipeline.config.overrides import HOST_PREFIX, host_overrides, parse_override
 from pipeline.hosts.pinned_keys import destination_of
@@ -25,6 +25,7 @@ from remote.protocol.dataclass import dataclass
 TYPED = (PROJECT, DATA_PATH, SECRETS)
 """The settings of a config that need no confirmation if the user typed them."""
 HOST_SECRETS = "host.secrets"
+CONFIG = "--config"
 KEPT = "typed_for"
 """The user's file with the machines for which such settings were typed. It contains only digests."""
 
@@ -33,7 +34,7 @@ KEPT = "typed_for"
 class Use:
     """One typed option, and where it sends what it selects. The values are digests, except for `name`.
 
-    `name` is the option as it is shown, without its value.
+    `name` is the option as it is shown, without its value. `asks` is False if it needs no confirmation itself.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Use:
     project: str
     option: str
     machine: str
+    asks: bool = True
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -65,10 +67,11 @@ def uses_of(selection: Selection, adapter: str = "") -> list[Use]:
     """Return the typed options that select what is sent; `adapter` is the folder of `evaluate --adapter`.
 
     `--config` is one of them if the host file is not in the config's own project: then the file of another project
-    selects the machine.
+    selects the machine. A config that was typed as a path asks nothing otherwise, but is stored: it may be in another
+    project the next time, if there is a link in the path.
     """
     loaded, host = selection.loaded, selection.host
-    own = own_project(loaded)
+    own, config = own_project(loaded), dict(pairwise(selection.given)).get(CONFIG, "")
     values = {
         ".".join(PROJECT): str(loaded.root),
         ".".join(DATA_PATH): str(data_folder(loaded)),
@@ -78,10 +81,15 @@ def uses_of(selection: Selection, adapter: str = "") -> list[Use]:
     typed = {name: values[name] for name in settings_typed(options_in(selection.given))}
     if adapter:
         typed["--adapter"] = adapter
-    if host.path is not None and not is_shipped_host(host.path) and not resolved(host.path).is_relative_to(own):
-        typed["--config"] = str(loaded.root)
-    where = (_digest(host.name), _digest(str(own)))
-    return [Use(name, *where, _digest(f"{name}={value}"), machine_of(host)) for name, value in typed.items()]
+    file = None if host.path is None or is_shipped_host(host.path) else resolved(host.path)
+    elsewhere = file is not None and not file.is_relative_to(own)
+    if elsewhere or (file is not None and is_path(config)):
+        typed[CONFIG] = str(loaded.root)
+    where, machine = (_digest(host.name), _digest(str(own))), machine_of(host)
+    return [
+        Use(name, *where, _digest(f"{name}={value}"), machine, asks=elsewhere or name != CONFIG)
+        for name, value in typed.items()
+    ]
 
 
 def machine_of(host: LoadedHost) -> str:
@@ -92,9 +100,10 @@ def machine_of(host: LoadedHost) -> str:
 def unexpected(uses: Iterable[Use], together: Sequence[LoadedHost]) -> list[Use]:
     """Return the uses whose machine is not the one for which the option was typed before.
 
-    They are those whose host's name selected another machine before, in any project, and those whose option was typed
-    with the same value for another machine, under any name. This machine and the hosts in `together`, which the same
-    command names, do not count as other machines for an option. A first use is neither.
+    They are those whose host's name selected another machine the last time in this project (or, if the name is new
+    there, ever in another project), and those whose option was typed with the same value for another machine, under any
+    name. This machine and the hosts in `together`, which the same command names, do not count as other machines for an
+    option. A first use is neither.
     """
     kept = [Use("", *line) for line in read_consents(_file()) if len(line) == 4]
     near = {_digest(LOCAL), *map(machine_of, together)}
@@ -102,21 +111,24 @@ def unexpected(uses: Iterable[Use], together: Sequence[LoadedHost]) -> list[Use]
 
 
 def _is_unexpected(use: Use, kept: Sequence[Use], near: set[str]) -> bool:
-    same = [one for one in kept if one.machine == use.machine]
-    if any((one.project, one.option) == (use.project, use.option) for one in same):
-        return False
-    renamed = any(one.option == use.option and one.machine not in {use.machine, *near} for one in kept)
-    moved = any(one.host == use.host and one.machine != use.machine for one in kept)
-    is_known = any((one.host, one.project) == (use.host, use.project) for one in same)
-    return (moved and not is_known) or (renamed and not any(one.option == use.option for one in same))
+    last = next((one for one in reversed(kept) if (one.host, one.project) == (use.host, use.project)), None)
+    others = [one for one in kept if one.machine != use.machine]
+    moved = any(one.host == use.host for one in others) if last is None else last.machine != use.machine
+    renamed = any(one.option == use.option and one.machine not in near for one in others)
+    return moved or (renamed and not any((one.option, one.machine) == (use.option, use.machine) for one in kept))
 
 
-def keep_uses(uses: Iterable[Use]) -> None:
-    """Store the uses in the user's file. Raises BadUsage, DiskFull."""
-    known = set(read_consents(_file()))
-    for one in uses:
-        if one.fields not in known:
-            keep_consent(_file(), *one.fields)
+def keep_uses(lines: Iterable[tuple[str, ...]]) -> None:
+    """Store the lines of uses in the user's file. Raises BadUsage, DiskFull.
+
+    A known line is repeated if the name's last machine in this project was another one.
+    """
+    kept = read_consents(_file())
+    known, last = set(kept), {line[:2]: line[-1] for line in kept}
+    for line in lines:
+        if line not in known or last.get(line[:2]) != line[-1]:
+            keep_consent(_file(), *line)
+            last[line[:2]] = line[-1]
 
 
 def _file() -> Path:

@@ -16,7 +16,7 @@ from pipeline.records.host_trust import HostTrust
 from pipeline.records.layout import Records
 from pipeline.records.runs import write_note
 from pipeline.runs import resumed
-from pipeline.runs.resumed import require_choices_again, require_same_machines, require_typed_again
+from pipeline.runs.resumed import keep_agreed, require_choices_again, require_same_machines, require_typed_again
 from pipeline.runs.selection import load_selection, load_selections
 from remote.errors import HostFileUntrusted
 from remote.project.identity import project_of
@@ -108,6 +108,8 @@ def require_pasted(prompter: Person | None, *overrides: str, host: str = "rig") 
     """Check the command that halfstep printed for resuming the run, as the user pasted it."""
     selections = load_selections([host], "plain", overrides, Path.cwd())
     require_choices_again(RUN, selections, Records(Path.cwd()), prompter)
+    for one in selections:
+        keep_agreed(one)
 
 
 @pytest.mark.parametrize("sent", SENT)
@@ -146,7 +148,9 @@ def test_SE_a_pasted_command_without_a_terminal_ends_before_the_run_begins(
 
 def require_repeated(prompter: Person | None, *overrides: str, host: str = "rig", adapter: str = "") -> None:
     """Check a command with typed settings, such as the one that `stop` prints for a run without a checkpoint."""
-    require_typed_again(load_selection(host, "plain", overrides, Path.cwd()), prompter, adapter)
+    selection = load_selection(host, "plain", overrides, Path.cwd())
+    require_typed_again(selection, prompter, adapter)
+    keep_agreed(selection)
 
 
 @pytest.fixture
@@ -270,20 +274,12 @@ def test_a_resumed_run_on_a_confirmed_machine_asks_once(
 
 
 @pytest.mark.parametrize("verb", [["verify"], ["run"], ["run", "--until", "sync"], ["run", "--yes"], ["run", "--json"]])
-def test_SE_every_verb_stores_the_first_machine_and_refuses_the_next(
-    verb: list[str],
-    terminal: None,
-    moved_host: Callable[[], None],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+def test_SE_every_verb_refuses_another_machine_than_the_first(
+    verb: list[str], terminal: None, moved_host: Callable[[], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("MY_TOKEN", "hf_0123456789")
-    write(tmp_path, "host: 127.0.0.1\nport: 9\n", "hosts/rig")
-    words = ["--host", "rig", "--config", "plain", "--set", SENT[0]]
-    assert run(["verify", *words]) == ExitCode.CONNECT
+    require_repeated(None, SENT[0])
     moved_host()
-    assert run([verb[0], *words, *verb[1:]]) == ExitCode.HOST_KEY
+    assert run([verb[0], "--host", "rig", "--config", "plain", "--set", SENT[0], *verb[1:]]) == ExitCode.HOST_KEY
     assert "for which you typed secrets" in " ".join("".join(capsys.readouterr()).split())
 
 

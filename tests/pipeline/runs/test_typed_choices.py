@@ -14,7 +14,7 @@ import pytest
 from pipeline.cli.main import run
 from pipeline.messages.hints import CHOICES, without_choices
 from pipeline.runs import resumed
-from pipeline.runs.resumed import require_typed_again
+from pipeline.runs.resumed import keep_agreed, require_typed_again
 from pipeline.runs.selection import load_selections
 from pipeline.runs.typed_choices import HOST_SECRETS, KEPT, TYPED, settings_typed
 from pipeline.show.failure import show_error, with_corrected_hint
@@ -56,6 +56,7 @@ def questions(project: Path, name: str, *overrides: str, yes: bool = True, confi
     person, every = Person(yes=yes), load_selections(name.split(","), config, overrides, project)
     for one in every:
         require_typed_again(one, person)
+        keep_agreed(one)
     return person.questions
 
 
