@@ -93,9 +93,13 @@ def _known(row: list[Any] | None, tree: Digested) -> Plan | None:
         others, rows, rest = row
         if all(_digest_of(path, tree) == digest for path, digest in others):
             outcomes = [from_stored(path, digest, stored, tree) for path, digest, stored in rows]
-            told = from_stored("", "", rest, tree)
+            remaining = from_stored("", "", rest, tree)
             changes = [each.change for each in outcomes if each is not None and each.change is not None]
-            return Plan(told.findings, tuple(changes), told.skipped) if told and len(changes) == len(rows) else None
+            return (
+                Plan(remaining.findings, tuple(changes), remaining.skipped)
+                if remaining and len(changes) == len(rows)
+                else None
+            )
     return None
 
 

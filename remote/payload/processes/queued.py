@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import time
-from typing import Callable, List, Mapping, Tuple
+from typing import Callable, List, Mapping, Optional, Tuple
 
 QUEUE_POLL_S = 5.0
 QUEUE_DEADLINE_S = 10.0
@@ -16,7 +16,8 @@ CANCEL_FOR_S = 30.0
 class Queued:
     """The living Slurm jobs of this user whose working folder is inside of `folder`.
 
-    `environment` is that of the command. Nothing is found if its PATH has no squeue, or while squeue fails.
+    `environment` is that of the command. Nothing is found if its PATH has no squeue. While squeue fails, the jobs that
+    it listed last count: a controller that does not answer is no evidence that they have ended.
     """
 
     def __init__(
@@ -52,13 +53,17 @@ class Queued:
     def _read_now(self) -> Tuple[str, ...]:
         if self._squeue is None:
             return ()
-        rows = [line.partition(" ") for line in self._run(self._squeue, "--noheader", "--me", "--format=%A %Z")]
+        lines = self._run(self._squeue, "--noheader", "--me", "--format=%A %Z")
+        if lines is None:
+            return self._found
+        rows = [line.partition(" ") for line in lines]
         return tuple(dict.fromkeys(number for number, _, folder in rows if self._is_inside(folder.strip())))
 
     def _is_inside(self, folder: str) -> bool:
         return f"{os.path.realpath(folder)}/".startswith(f"{self._folder}/") if folder else False
 
-    def _run(self, *argv: str) -> List[str]:
+    def _run(self, *argv: str) -> Optional[List[str]]:
+        """Return the lines that a program prints, or None if it fails."""
         try:
             done = subprocess.run(
                 argv,
@@ -69,5 +74,5 @@ class Queued:
                 env=self._environment,
             )
         except (OSError, subprocess.TimeoutExpired):
-            return []
-        return done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
+            return None
+        return done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else None

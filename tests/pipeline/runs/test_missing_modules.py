@@ -171,8 +171,8 @@ def test_the_error_of_the_proof_says_why_the_listed_package_was_not_installed(
     (view.loaded.root / "requirements.txt").write_text(listed)
     view = replace(view, scan=scan_project(view.loaded.root))
     finding = Finding.warning("module-missing", "a package is not installed: cv2.dnn", "log", "add it")
-    told = with_reason(finding, view)
-    assert (told.message, told.hint) == (f"{finding.message}{REASON}", hint)
+    explained = with_reason(finding, view)
+    assert (explained.message, explained.hint) == (f"{finding.message}{REASON}", hint)
 
 
 def test_the_error_of_the_proof_is_unchanged_without_a_wanted_environment(tmp_path: Path) -> None:

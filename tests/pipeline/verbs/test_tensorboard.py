@@ -40,10 +40,10 @@ import argparse, functools, http.server
 parser = argparse.ArgumentParser()
 for name in ("--logdir", "--host", "--port", "--reload_interval"):
     parser.add_argument(name)
-told = parser.parse_args()
+options = parser.parse_args()
 print("a line on stdout", flush=True)
-handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=told.logdir)
-http.server.HTTPServer((told.host, int(told.port)), handler).serve_forever()
+handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=options.logdir)
+http.server.HTTPServer((options.host, int(options.port)), handler).serve_forever()
 """
 
 

@@ -103,6 +103,29 @@ def test_the_queue_is_asked_at_most_once_in_a_while(cluster: Cluster, tmp_path: 
     assert cluster.calls.read_text() == "squeue\nsqueue\n"
 
 
+def test_the_jobs_that_were_listed_last_count_while_squeue_fails(cluster: Cluster, tmp_path: Path) -> None:
+    now = 0.0
+    queued = Queued(str(tmp_path), cluster.environment, clock=lambda: now)
+    cluster.list(f"1 {tmp_path}")
+    assert queued.read() == ("1",)
+    cluster.answer("exit 1")
+    now = QUEUE_POLL_S
+    assert queued.read() == ("1",)
+    assert queued.cancel()
+    cluster.answer("true")
+    now = 2 * QUEUE_POLL_S
+    assert (queued.read(), queued.cancel()) == ((), False)
+
+
+def test_a_job_runs_on_while_slurm_does_not_answer(bench: Bench, cluster: Cluster) -> None:
+    start(bench, cluster)
+    cluster.answer(f'echo failed >> "{cluster.calls}"; exit 1')
+    until(lambda: cluster.calls.read_text().count("failed") >= 2, "squeue", seconds=60.0)
+    assert bench.survey().state is JobState.RUNNING
+    cluster.answer("true")
+    until(lambda: bench.survey().state is JobState.SUCCEEDED, seconds=60.0)
+
+
 def test_a_job_that_cannot_be_cancelled_is_awaited_for_a_limited_time(cluster: Cluster, tmp_path: Path) -> None:
     now = 0.0
     cluster.answer(f"echo 9 {tmp_path}")
