@@ -10,6 +10,7 @@ from typing import Dict, Iterable, List, Optional, Sequence
 
 from remote.payload.files.records import read_record
 from remote.payload.jobs.records import Submitted
+from remote.payload.processes.output import read_output
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import JobLayout
@@ -151,13 +152,7 @@ def _states(records: str) -> List[str]:
 
 def _answer(argv: List[str]) -> str:
     """Return the output of a Slurm command, or "" if it is not installed, fails, or does not answer."""
-    try:
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=QUEUE_DEADLINE_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""
+    return (read_output(argv, QUEUE_DEADLINE_S) or "").strip()
 
 
 def is_living(state: str) -> bool:

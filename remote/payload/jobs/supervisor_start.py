@@ -17,6 +17,7 @@ from remote.payload.jobs import slurm
 from remote.payload.jobs.records import Submitted
 from remote.payload.probes.machine import lingers
 from remote.payload.processes.launch import Launch, supervise_argv, write_launch
+from remote.payload.processes.output import read_output
 from remote.payload.processes.private_folder import secret_folder
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
@@ -159,18 +160,7 @@ def systemd_argv(job: JobLayout, grace_s: float) -> List[str]:
 
 
 def _succeeds(command: List[str], environment: Dict[str, str]) -> bool:
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=environment,
-            timeout=SYSTEMD_RUN_DEADLINE_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+    return read_output(command, SYSTEMD_RUN_DEADLINE_S, environment) is not None
 
 
 def queue_job(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import time
 from typing import Callable, List, Mapping, Optional, Tuple
+
+from remote.payload.processes.output import read_output
 
 QUEUE_POLL_S = 5.0
 QUEUE_DEADLINE_S = 10.0
@@ -64,15 +65,5 @@ class Queued:
 
     def _run(self, *argv: str) -> Optional[List[str]]:
         """Return the lines that a program prints, or None if it fails."""
-        try:
-            done = subprocess.run(
-                argv,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=QUEUE_DEADLINE_S,
-                check=False,
-                env=self._environment,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else None
+        printed = read_output(argv, QUEUE_DEADLINE_S, self._environment)
+        return printed.splitlines() if printed is not None else None
