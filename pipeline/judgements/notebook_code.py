@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from fixers.frame.site import Tree
@@ -13,7 +13,6 @@ from fixers.setup.started_module import LAUNCHERS
 from fixers.sources.python import PythonSource, read_python
 from fixers.sources.syntax import LARGEST_BYTES
 from fixers.sources.unparsable import Unparsable
-from pipeline.judgements.started import files_reached
 from remote.protocol.findings import Finding, Report
 from remote.protocol.text import one_line
 
@@ -32,12 +31,15 @@ SAVE_AS_SCRIPT = (
 PACKAGES_HINT = "; list packages in requirements.txt"
 
 
-def judge_notebook_code(tree: Tree, command: Sequence[str]) -> Report:
-    """Return a warning for each file of the command with names of IPython, which plain python does not define."""
+def judge_notebook_code(tree: Tree, command: Sequence[str], paths: Iterable[str]) -> Report:
+    """Return a warning for each of the files with names of IPython, which plain python does not define.
+
+    `paths`: the files that the command uses.
+    """
     if not command or posixpath.basename(command[0]).startswith(("ipython", "jupyter")):
         return Report()
-    paths = [path for path in sorted(files_reached(tree, command)) if path.endswith(".py")]
-    found = [finding for path in paths for finding in _judge(path, tree.read(path))]
+    scripts = (path for path in sorted(paths) if path.endswith(".py"))
+    found = [finding for path in scripts for finding in _judge(path, tree.read(path))]
     return Report((*_judge_command(tree, command), *found))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from fixers.frame.site import Tree
 from fixers.sources.python import PythonSource, read_python
@@ -24,7 +24,6 @@ from fixers.sources.removed_names import (
     strategy_instead_of,
 )
 from fixers.sources.unparsable import Unparsable
-from pipeline.judgements.started import files_reached
 from remote.protocol.dataclass import dataclass
 from remote.protocol.findings import Finding, Report
 from remote.protocol.text import version_numbers
@@ -49,15 +48,15 @@ class _Place:
     check: str = NAME
 
 
-def judge_removed(tree: Tree, command: Sequence[str], packages: Mapping[str, str]) -> Report:
+def judge_removed(tree: Tree, paths: Iterable[str], packages: Mapping[str, str]) -> Report:
     """Return a warning for each use of a name that the installed version of its package lacks.
 
-    `packages`: the versions by package; a package without a version is not judged. Only files that the command is known
-    to import are read.
+    `paths`: the files that the command uses. `packages`: the versions by package; a package without a version is not
+    judged.
     """
     own = {part.removesuffix(".py") for path in tree.paths() for part in path.split("/")}
     findings: list[Finding] = []
-    for path in sorted(files_reached(tree, command)):
+    for path in sorted(paths):
         data = tree.read(path) if path.endswith(".py") else b""
         if not any(needle in data for needle in NEEDLES):
             continue

@@ -9,6 +9,7 @@ from fixers.frame.pins import pins_by_folder, project_pins
 from fixers.setup.environment import is_requested, venv_of
 from pipeline.judgements.notebook_code import judge_notebook_code
 from pipeline.judgements.removed_names import judge_removed
+from pipeline.judgements.started import files_reached
 from pipeline.judgements.static import judge_static
 from pipeline.judgements.unhooked_launchers import KEY, judge_blind_proof, judge_launchers
 from pipeline.runs.fixes import fixer_settings_of, tree_as_fixed, unparsable_start
@@ -32,7 +33,8 @@ def judge_old_code(view: View) -> Report:
     command = view.config.command
     if command is None:
         return Report()
-    return judge_notebook_code(view.scan, command).plus(judge_removed(view.scan, command, _packages(view)))
+    paths = files_reached(view.scan, command)
+    return judge_notebook_code(view.scan, command, paths).plus(judge_removed(view.scan, paths, _packages(view)))
 
 
 def _packages(view: View) -> Mapping[str, str]:

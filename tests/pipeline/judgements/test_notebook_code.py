@@ -6,6 +6,7 @@ import pytest
 
 from fixers.sources.syntax import LARGEST_BYTES
 from pipeline.judgements.notebook_code import MOST_LINES, judge_notebook_code
+from pipeline.judgements.started import files_reached
 from remote.protocol.findings import Finding
 
 COMMAND = ("python", "train.py")
@@ -24,7 +25,8 @@ class Files:
 
 
 def judged(code: str, command: tuple[str, ...] = COMMAND) -> list[Finding]:
-    return list(judge_notebook_code(Files(code), command).findings)
+    files = Files(code)
+    return list(judge_notebook_code(files, command, files_reached(files, command)).findings)
 
 
 def test_the_lines_that_need_ipython_are_named() -> None:
@@ -71,7 +73,7 @@ def test_only_the_lines_that_the_message_needs_are_kept() -> None:
     tree = Files("!a\n" * 1000)
     code = Lines(tree.read("train.py"))
     tree.read = lambda _: code
-    [finding] = judge_notebook_code(tree, COMMAND).findings
+    [finding] = judge_notebook_code(tree, COMMAND, files_reached(tree, COMMAND)).findings
     assert finding.message.endswith("as in `!a`: lines 1, 2, 3, 4, 5, 6, 7, 8, ...")
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from fixers.sources.removed_names import instead_of_argument
 from pipeline.judgements.removed_names import judge_removed
+from pipeline.judgements.started import files_reached
 from remote.protocol.findings import Finding
 
 NEW = {
@@ -32,7 +33,8 @@ class Files:
 
 def judged(code: str, packages: dict[str, str] = NEW, **others: str) -> list[Finding]:
     files = {"train.py": code} | {name.replace("_py", ".py"): text for name, text in others.items()}
-    return list(judge_removed(Files(files), COMMAND, packages).findings)
+    tree = Files(files)
+    return list(judge_removed(tree, files_reached(tree, COMMAND), packages).findings)
 
 
 NAMES = (
@@ -166,7 +168,7 @@ def test_a_package_of_the_project_is_not_the_library() -> None:
     files = Files(
         {"train.py": "from datasets import load_metric\n", "datasets/__init__.py": "def load_metric(): pass\n"}
     )
-    assert judge_removed(files, COMMAND, NEW).findings == ()
+    assert judge_removed(files, files_reached(files, COMMAND), NEW).findings == ()
 
 
 def test_a_script_that_starts_programs_is_judged_without_files_that_it_does_not_import() -> None:
@@ -176,5 +178,5 @@ def test_a_script_that_starts_programs_is_judged_without_files_that_it_does_not_
 
 def test_a_module_that_python_starts_is_judged() -> None:
     files = Files({"speech/train.py": "from transformers import AdamW\n", "speech/__init__.py": ""})
-    found = judge_removed(files, ("python", "-m", "speech.train"), NEW).findings
+    found = judge_removed(files, files_reached(files, ("python", "-m", "speech.train")), NEW).findings
     assert [each.where for each in found] == ["speech/train.py:1"]
