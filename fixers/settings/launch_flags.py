@@ -34,6 +34,7 @@ How to undo
 from __future__ import annotations
 
 import re
+from posixpath import basename
 
 from fixers.frame.findings import warning
 from fixers.frame.source_fixer import NOTHING, Rewrite
@@ -43,13 +44,13 @@ from fixers.settings.edit_list import EditList
 from fixers.settings.launch_forms import Launch
 from fixers.settings.launch_text import LaunchText
 from fixers.settings.precision_words import NEEDLES
-from fixers.settings.text_arguments import SHELLS
 from fixers.sources.commands import read_commands, reads_commands
 from fixers.sources.config_commands import commands_in_config
 from fixers.sources.config_files import read_config, reads_config
 from fixers.sources.heredocs import WRITERS, is_python_heredoc
 from fixers.sources.notebook_commands import commands_in_notebook, is_notebook
 from fixers.sources.shell_words import scan_shell
+from fixers.sources.shells import SHELLS
 from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import Heredoc, Script
@@ -64,7 +65,7 @@ requires: tuple[str, ...] = ()
 
 PRECISION_WORDS = re.compile(rb"bf16|bfloat16")
 HEREDOC_WORDS = re.compile(rb"bf16|bfloat16|flash_att(?:entio)?n(?:_[23])?")
-READS_COMMANDS = {*SHELLS, "sbatch", "srun", "ssh"}
+READS_COMMANDS = SHELLS | {"sbatch", "srun", "ssh"}
 
 
 def matches(path: str) -> bool:
@@ -117,7 +118,7 @@ def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
     """
     body = launch.data[heredoc.start : heredoc.stop]
     try:
-        if heredoc.program in READS_COMMANDS:
+        if basename(heredoc.program) in READS_COMMANDS:
             launch.read(scan_shell(launch.data, heredoc.start, heredoc.stop))
             return
         if heredoc.program in WRITERS and reads_config(heredoc.target):

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from fixers.settings.edit_list import EditList
-from fixers.sources.commands import is_shell
 from fixers.sources.nodes import Mapping, Scalar
+from fixers.sources.shells import is_shell
 from fixers.sources.trainer_names import Removed
 from fixers.sources.words import Command, Word
 

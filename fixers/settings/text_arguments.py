@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from posixpath import basename
 
 from fixers.settings.launch_options import TextRange
+from fixers.sources.shells import SHELLS, TEXT_FOLLOWS
 from fixers.sources.words import Command, Word
 
 ARGUMENTS = re.compile(
@@ -13,8 +15,6 @@ ARGUMENTS = re.compile(
 )
 SET = re.compile(r"[A-Za-z_]\w*\+?=([\"'])")
 ONE_WORD_FLASH = re.compile(r"--\w*flash[_-]?att\w*(?:=|$)")
-SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "/bin/sh", "/bin/bash", "/usr/bin/bash"}
-SHELL_TEXT_OPTION = re.compile(r"-[a-z]*c")
 COMPARES = "FlashAttention is not replaced: this script also runs the same command without FlashAttention"
 
 
@@ -30,7 +30,11 @@ def shell_texts_in(words: Sequence[Word]) -> Iterator[tuple[int, int]]:
     """Yield the range of the command text in `bash -c "..."`, without the quotes."""
     for at, word in enumerate(words[:-1]):
         inside = words[at + 1].inside
-        if inside and SHELL_TEXT_OPTION.fullmatch(word.text or "") and any(w.text in SHELLS for w in words[:at]):
+        if (
+            inside
+            and TEXT_FOLLOWS.fullmatch(word.text or "")
+            and any(basename(w.text or "") in SHELLS for w in words[:at])
+        ):
             yield inside
 
 

@@ -9,20 +9,15 @@ from itertools import islice
 
 from fixers.frame.site import Tree
 from fixers.setup.started_module import start_of
-from fixers.sources.commands import is_shell
 from fixers.sources.named_files import NamedFiles
 from fixers.sources.shell_starts import LONGEST_TEXT, files_started, starts_unknown_files
+from fixers.sources.shells import ENDINGS, SHEBANG, SHELLS, TEXT_FOLLOWS, is_shell, script_read
 from fixers.sources.unparsable import LARGEST_TEXT
 
-SHELLS = ("sh", "bash", "zsh", "dash", "ksh")
-TEXT_FOLLOWS = re.compile(r"-\w*c")
-SHEBANG = re.compile(rb"#![^\n]{0,80}\b(?:ba|z|da|k)?sh\b")
 WORD = re.compile(rb"[\w./-]+")
-SHELL_ENDINGS = (
-    *(".sh", ".bash", ".zsh", ".ksh"),
-    *(".slurm", ".sbatch", ".slrm", ".sl", ".sb", ".batch", ".job", ".pbs", ".qsub", ".lsf"),
-)
-SHELL_FILE = re.compile(rb".+(?:%s)\b" % "|".join(map(re.escape, SHELL_ENDINGS)).encode())
+SHELL_FILE = re.compile(rb".+(?:%s)\b" % "|".join(map(re.escape, ENDINGS)).encode())
+READ = re.compile(rb"(?<![\w.-])((?:ba|z|da|k)?sh|\.|source|sbatch|qsub|bsub)[ \t]+([^\n;&|]{1,400})")
+"""Matches a command that reads a shell script, and its arguments."""
 OTHER_PYTHON = re.compile(
     rb"activate|\b(?:conda|mamba|micromamba|poetry|pdm|pixi|uvx?|apptainer|singularity|docker|podman|ssh)\b"
     rb"|\bPATH=|pip3?[ \t]+install|\bmodule[ \t]+load|[\w.}]/python"
@@ -110,21 +105,28 @@ def _shell_files_in(text: bytes) -> Iterable[str]:
 
 
 def _scripts_without_ending(tree: Tree, text: bytes, path: str, every: Collection[str]) -> list[str]:
-    """Return the shell scripts without an ending, such as `./launch`, that the beginning of a text names."""
-    names = {word for word in WORD.findall(text[:LONGEST_TEXT]) if b"." not in word.rpartition(b"/")[2]}
-    folders = {"", posixpath.dirname(path)}
+    """Return the shell scripts that the beginning of a text names without the ending of a shell script.
+
+    They begin with `#!`, such as `./launch`, or a shell reads them, as in `. ./env` or `bash train.recipe`.
+    """
+    text, folders = text[:LONGEST_TEXT], ("", posixpath.dirname(path))
+    names = {word for word in WORD.findall(text) if b"." not in word.rpartition(b"/")[2]}
     paths = {posixpath.normpath(posixpath.join(folder, name.decode())) for name in names for folder in folders}
-    return [each for each in sorted(paths.intersection(every)) if SHEBANG.match(tree.read(each))]
+    found = {each for each in paths.intersection(every) if SHEBANG.match(tree.read(each))}
+    for reader, arguments in READ.findall(text):
+        words = arguments.decode("utf-8", "surrogateescape").split()
+        found.add(script_read([reader.decode(), *(word.strip("\"'()") for word in words)], every, folders))
+    return sorted(found - {""})
 
 
 def _shell_words(tree: Tree, command: Sequence[str], every: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield (path, "") for each shell script in the command itself, and ("", text) for a text after `-c`."""
-    before, after_shell = "", False
+    before, after_shell, read = "", False, script_read(command, every)
     for number, word in enumerate(command):
         path = posixpath.normpath(word)
         if after_shell and TEXT_FOLLOWS.fullmatch(before):
             yield "", word
-        elif path in every and (is_shell(path) or (not number and SHEBANG.match(tree.read(path)))):
+        elif path in every and (path == read or is_shell(path) or (not number and SHEBANG.match(tree.read(path)))):
             yield path, ""
         before = posixpath.basename(word)
         after_shell = after_shell or before in SHELLS

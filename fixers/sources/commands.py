@@ -8,15 +8,11 @@ from fixers.sources.dockerfile import scan_dockerfile
 from fixers.sources.env_file import scan_env_file
 from fixers.sources.makefile import scan_makefile
 from fixers.sources.shell_words import scan_shell
+from fixers.sources.shells import is_shell
 from fixers.sources.words import Script
 
-SHELL = (".sh", ".bash", ".zsh", ".ksh", ".slurm", ".sbatch", ".job", ".pbs", ".lsf")
 MAKEFILES = ("makefile", "gnumakefile", "bsdmakefile")
 DOCKERFILES = ("dockerfile", "containerfile")
-
-
-def is_shell(path: str) -> bool:
-    return path.lower().endswith(SHELL)
 
 
 def is_makefile(path: str) -> bool:

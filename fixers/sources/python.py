@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
-from fixers.sources.commands import is_shell
 from fixers.sources.innermost import innermost
 from fixers.sources.lines import line_starts
 from fixers.sources.names import Names, index_names
 from fixers.sources.python_text import MappedText, map_python, parse_module
+from fixers.sources.shells import is_shell
 from fixers.sources.splice import Edit, EditRefused, line_of, newline_of
 from fixers.sources.syntax import parse_python
 

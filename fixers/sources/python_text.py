@@ -10,10 +10,10 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
-from fixers.sources.commands import is_shell
 from fixers.sources.heredocs import HeredocMap, python_heredocs
 from fixers.sources.lines import too_long_line
 from fixers.sources.notebook import NotebookMap, code_cells, masked
+from fixers.sources.shells import is_shell
 from fixers.sources.splice import line_of
 from fixers.sources.syntax import Oversized, parse_python
 from fixers.sources.unparsable import Unparsable

@@ -11,12 +11,12 @@ from fixers.frame.site import Tree
 from fixers.frame.text_files import read_text_file
 from fixers.setup.started_files import MOST_BYTES
 from fixers.setup.started_module import MODULE_OPTIONS
-from fixers.sources.commands import is_shell
 from fixers.sources.config_files import read_config, reads_config
 from fixers.sources.module_files import files_of, imported_names
 from fixers.sources.nodes import Scalar, walk
 from fixers.sources.shell_values import Values, first_values, texts_of, values_in
 from fixers.sources.shell_words import scan_shell
+from fixers.sources.shells import SHEBANG, SHELLS, TEXT_FOLLOWS, is_shell, script_read
 from fixers.sources.syntax import parse_python
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import Command, Word
@@ -28,7 +28,6 @@ from remote.protocol.dataclass import dataclass, field
 
 MOST_FILES = 400
 TESTS = frozenset({"[", "[[", "test", "echo", "printf", "mkdir"})
-SHELLS = ("sh", "bash", "zsh", "dash")
 COMMAND = "command"
 """The file name for shell text inside the command."""
 
@@ -41,6 +40,7 @@ class Reached:
     recognise: Callable[[str], str] = path_in
     uses: list[PathUse] = field(default_factory=list)
     entered: set[str] = field(default_factory=set)
+    shell_scripts: set[str] = field(default_factory=set)
     waiting: list[tuple[str, StartSettings, bool]] = field(default_factory=list)
     options_read: frozenset[str] = frozenset()
     shell_bytes: int = 0
@@ -90,10 +90,10 @@ def _read_all(tree: Tree, argv: Sequence[str], environment: Iterable[str], recog
             continue
         if path.endswith(".py"):
             _read_python(reached, path, data, settings, started=started)
-        elif is_shell(path):
-            _read_shell(reached, path, data, settings)
         elif reads_config(path):
             _read_settings(reached, path, data, settings)
+        elif is_shell(path) or path in reached.shell_scripts or SHEBANG.match(data):
+            _read_shell(reached, path, data, settings)
     return reached
 
 
@@ -104,8 +104,9 @@ def _enter(reached: Reached, argv: Sequence[str], settings: StartSettings, *, st
     """
     options = frozenset(option_name(word) for word in argv if word.startswith("--"))
     settings = replace(settings, options=settings.options | options)
+    reached.shell_scripts.add(script_read(argv, reached.paths))
     for before, word in zip(("", *argv), argv, strict=False):
-        if before == "-c" and posixpath.basename(argv[0]) in SHELLS:
+        if TEXT_FOLLOWS.fullmatch(before) and posixpath.basename(argv[0]) in SHELLS:
             _read_shell(reached, COMMAND, word.encode("utf-8", "surrogateescape"), settings)
         for name in (f"{word}.__main__", word) if before in MODULE_OPTIONS else ():
             reached.add(next(files_of(name, "", reached.paths), ""), settings, started=started)

@@ -7,14 +7,14 @@ it. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from posixpath import basename
 
 from fixers.frame.site import Tree
-from fixers.setup.started_files import SHELL_ENDINGS, shell_scripts_of
+from fixers.setup.started_files import shell_scripts_of
 from fixers.sources.shell_values import DECLARATIONS, Values, values_in
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.splice import line_of
@@ -94,9 +94,14 @@ class _Known:
     `before`: what is lost when the script starts. `after`: what is lost for a script that sources it (`. ./path.sh`).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self.names = frozenset(names)
         self.before: dict[str, _Loss] = {}
         self.after: dict[str, _Loss] = {}
+
+    def scripts_in(self, words: Sequence[str]) -> list[str]:
+        """Return the scripts that the words name."""
+        return [name for name in map(basename, words) if name in self.names]
 
     def size(self) -> int:
         return len(self.before) + len(self.after)
@@ -150,9 +155,9 @@ def _parsed(path: str, data: bytes) -> _Parsed | None:
 
 def _judge_scripts(scripts: Sequence[_Parsed], command: Sequence[str]) -> list[Finding]:
     """Judge the scripts of the command. A script inherits what another script lost before it starts this script."""
-    known = _Known()
+    known = _Known(each.name for each in scripts)
     if loss := _lost_by_words(command):
-        known.before |= dict.fromkeys(_scripts_in(command), loss)
+        known.before |= dict.fromkeys(known.scripts_in(command), loss)
     findings: list[Finding] = []
     for _ in range(MOST_CALLS):
         size = known.size()
@@ -193,19 +198,19 @@ def _lost_for_all(command: Command, words: Sequence[str], known: _Known) -> _Los
     if words[:1] == ["unset"] and PATH in words:
         return _Loss("PYTHONPATH is removed", "remove the `unset`", command.words[0].start)
     if words and words[0] in SOURCES:
-        return next(filter(None, map(known.after.get, _scripts_in(words))), None)
+        return next(filter(None, map(known.after.get, known.scripts_in(words))), None)
     return None
 
 
 def _hand_to_sourced(words: Sequence[str], lost: _Loss | None, parsed: _Parsed, known: _Known) -> None:
     if lost is not None and words and words[0] in SOURCES:
-        for name in _scripts_in(words):
+        for name in known.scripts_in(words):
             known.before.setdefault(name, _handed_on(lost, parsed))
 
 
 def _judge_start(words: Sequence[str], loss: _Loss, parsed: _Parsed, known: _Known, depth: int) -> Iterator[Finding]:
     """Judge a command that starts with this loss."""
-    for name in _scripts_in(words):
+    for name in known.scripts_in(words):
         known.before.setdefault(name, _handed_on(loss, parsed))
     if unpickles_state(_expanded(words, parsed.assigned)):
         yield _finding(loss, parsed.path)
@@ -228,10 +233,6 @@ def _judge_texts(words: Sequence[str], loss: _Loss, depth: int) -> Iterator[Find
 def _starts_nothing(words: Sequence[str]) -> bool:
     """Return True for a command that only names torchrun, such as `command -v torchrun`, unlike `command torchrun`."""
     return words[0] in STARTS_NOTHING and (words[0] != "command" or words[1:2] in (["-v"], ["-V"]))
-
-
-def _scripts_in(words: Sequence[str]) -> list[str]:
-    return [name for name in map(basename, words) if name.endswith(SHELL_ENDINGS)]
 
 
 def _expanded(words: Sequence[str], assigned: Mapping[str, tuple[str, ...]]) -> list[str]:

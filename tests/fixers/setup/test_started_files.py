@@ -91,6 +91,26 @@ def test_the_shell_scripts_that_a_script_names_are_found(text, named):
     assert set(tree.reads.values()) == {1}
 
 
+RECIPES = {"envs/gpu": b"export A=1\n", "train.recipe": b"python train.py\n", "train.py": b"", "b/run.job": b""}
+
+
+@pytest.mark.parametrize(
+    ("command", "read"),
+    [
+        (("bash", "train.recipe", "envs/gpu"), {"train.recipe"}),
+        (("bash", "-x", "-o", "pipefail", "./train.recipe"), {"train.recipe"}),
+        (("sbatch", "-p", "gpu", "train.recipe"), {"train.recipe"}),
+        (("bash", "-c", ". envs/gpu && python train.py"), {"", "envs/gpu"}),
+        (("bash", "-c", 'source "envs/gpu"; /bin/bash -e train.recipe'), {"", "envs/gpu", "train.recipe"}),
+        (("bash", "-c", "bash b/run.job train.recipe"), {"", "b/run.job"}),
+        (("bash", "-c", "bash -c 'python train.recipe'; cp ./envs/gpu x; bash train.py"), {""}),
+        (("python", "train.py", "train.recipe"), set()),
+    ],
+)
+def test_what_a_shell_reads_is_a_script_whatever_its_name(command, read):
+    assert {path for path, _ in shell_scripts_of(MemoryTree(RECIPES), command)} == read
+
+
 @pytest.mark.parametrize("name", ["a.sh", "f1/a.sh", "x.s/y.s"])
 def test_SE_a_shell_script_that_is_named_often_is_searched_and_read_once(name):
     names = [f"{'.' * (number % 9)}/{name} #{number}" for number in range(1000)]

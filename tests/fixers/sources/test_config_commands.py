@@ -2,8 +2,9 @@
 
 import pytest
 
-from fixers.sources.commands import is_dockerfile, is_makefile, is_shell, read_commands, reads_commands
+from fixers.sources.commands import is_dockerfile, is_makefile, read_commands, reads_commands
 from fixers.sources.config_commands import commands_in_config
+from fixers.sources.shells import is_shell
 
 
 def commands_of(path, text):

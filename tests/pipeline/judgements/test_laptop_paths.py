@@ -271,3 +271,9 @@ def test_SE_the_shell_scripts_of_a_command_are_searched_up_to_a_limit_in_all() -
     text = "#" * (LARGEST_TEXT // 2) + "\ncat /srv/sets\n"
     files = {"a.sh": text, "b.sh": text, "c.sh": text}
     assert len(path_findings(files, "bash", *files)) == 1
+
+
+@pytest.mark.parametrize("start", [("bash", "train.recipe"), ("./launch",), ("bash", "-c", ". ./train.recipe")])
+def test_a_shell_script_without_the_ending_of_one_is_searched(start: tuple[str, ...]) -> None:
+    files = {"train.recipe": "ls /home/me/corpus\n", "launch": "#!/bin/sh\nsource train.recipe\n"}
+    assert [where for _, where in path_findings(files, *start)] == ["train.recipe:1"]

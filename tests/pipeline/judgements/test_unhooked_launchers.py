@@ -160,6 +160,9 @@ def test_a_sourced_script_hands_its_loss_to_its_caller(source: str) -> None:
     files = {"train.sh": f"{source}\n{START}", "path.sh": "export PYTHONPATH=$PWD\n"}
     where = "PYTHONPATH is set without its earlier value in line 1 of path.sh"
     assert found_in("exec sbatch --wait train.sh\n", **files) == (("train.sh:2", where),)
+    without_ending = {"train.recipe": f"{source.replace('path.sh', 'env')}\n{START}", "env": files["path.sh"]}
+    ((_, why),) = found_in("", ("bash", "train.recipe"), **without_ending)
+    assert why == where.replace("path.sh", "env")
     assert found_in("bash path.sh\nbash train.sh\n", **{"path.sh": files["path.sh"], "train.sh": START}) == ()
 
 
