@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import signal
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 from fixers.sources.child_nodes import FIELDS, child_nodes
 
 LARGEST_BYTES = 2**20
 """A syntax tree needs up to 1,500 times the memory of its source: `a;a;a` is the worst known case."""
+LONG_BYTES = 2**16
 DEEPEST = 200
 """Functions of this program and of `ast` that visit a tree recursively need up to four calls for a level. Python allows
 about 1,000 nested calls."""
@@ -30,11 +35,31 @@ def parse_python(source: bytes | str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(source)
+            with _ended_by_ctrl_c() if len(source) > LONG_BYTES else nullcontext():
+                tree = ast.parse(source)
     except (ValueError, RecursionError, MemoryError) as error:
         raise SyntaxError(str(error) or type(error).__name__) from None
     _require_analysable(tree)
     return tree
+
+
+@contextmanager
+def _ended_by_ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C end the process during one long call, after which Python would otherwise handle the signal.
+
+    `ast.parse` compares the combining characters of a name, and in Python before 3.12 the lines before each value in an
+    f-string, with each other: a file of 1 MiB can take an hour. Other threads cannot change the handler. The process
+    then ends without a message, so this is not used for files that take seconds at most.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _require_analysable(tree: ast.Module) -> None:

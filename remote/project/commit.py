@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from threading import Timer
 
-from remote.project.repository import Repository, find_repository, own_environment
+from remote.project.git import GitOverran, run_git
+from remote.project.repository import Repository, find_repository
 from remote.protocol.dataclass import dataclass
 from remote.protocol.parts import replacing
 from remote.protocol.regular import read_regular
@@ -92,28 +91,14 @@ def _list_files(repository: Repository, commit: str) -> str | None:
 
 def _git(git_folder: Path, variables: Mapping[str, str], *words: str) -> str | None:
     """Return the output of git, or None if it fails, exceeds DEADLINE_S or prints more than MOST_BYTES."""
-    environment = own_environment() | {
+    isolated = {
         "GIT_NO_LAZY_FETCH": "1",
         # No transport has this name. A fixed name could be that of an alias, which older versions of git run.
         "GIT_ALLOW_PROTOCOL": secrets.token_hex(16),
         "GIT_OPTIONAL_LOCKS": "0",
-        **variables,
     }
-    argv = ["git", f"--git-dir={git_folder}", *words]
-    null = subprocess.DEVNULL
     try:
-        process = subprocess.Popen(argv, stdin=null, stdout=subprocess.PIPE, stderr=null, env=environment)
-    except OSError:
+        status, printed = run_git(git_folder, words, DEADLINE_S, MOST_BYTES, isolated | {**variables})
+    except (OSError, GitOverran):
         return None
-    late = Timer(DEADLINE_S, process.kill)
-    late.start()
-    with process:
-        assert process.stdout is not None
-        try:
-            printed = process.stdout.read(MOST_BYTES + 1)
-            if len(printed) > MOST_BYTES:
-                process.kill()
-            process.wait()
-        finally:
-            late.cancel()
-    return os.fsdecode(printed) if process.returncode == 0 and len(printed) <= MOST_BYTES else None
+    return printed if status == 0 else None

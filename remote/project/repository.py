@@ -6,11 +6,11 @@ Follows gitrepository-layout(5) and git-config(1). In linked work trees and subm
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
 
+from remote.project.git import GitOverran, run_git
 from remote.project.git_index import IndexMemory, read_index
 from remote.project.paths import expanded, is_file, is_folder
 from remote.protocol.dataclass import dataclass
@@ -24,12 +24,10 @@ REPOSITORY_DEADLINE_S = 5.0
 Each repository without an answer halves the deadline, so that a project with many of them costs less than 10 s.
 """
 MAX_POINTER = 2**16
-# git sets these variables while it runs a hook. With them, git would read another repository.
-REDIRECTING = frozenset(
-    {"GIT_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_INDEX_FILE", "GIT_PREFIX"}
-)
+MOST_BYTES = 2**20
+"""The maximum size of the settings that git prints. A file that includes another one many times can repeat it."""
 _SILENT = set[Path]()
-"""The repositories for which git exceeded its deadline in this process."""
+"""The repositories for which git exceeded its deadline or its limit in this process."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ def _is_safe_directory(folder: Path) -> bool:
     try:
         # Without a repository, git reads only the settings of the user and of the system.
         values = _git_config(Path(os.devnull), DEADLINE_S, "--get-all", "safe.directory") or []
-    except subprocess.TimeoutExpired:
+    except GitOverran:
         return False
     safe = False
     for value in values:
@@ -173,18 +171,13 @@ def _pointer(file: Path, prefix: str = "") -> Path | None:
     return file.parent / text.removeprefix(prefix).strip()
 
 
-def own_environment() -> dict[str, str]:
-    """Return the environment for git, without the variables with which it would read another repository."""
-    return {name: value for name, value in os.environ.items() if name not in REDIRECTING}
-
-
 def _read_settings(git_folder: Path, deadline_s: float) -> dict[str, str] | None:
     """Return the settings, {} if git is not installed, or None if git fails or exceeds the deadline."""
     if git_folder in _SILENT:
         return None
     try:
         rows = _git_config(git_folder, deadline_s, "--get-regexp", SETTINGS)
-    except subprocess.TimeoutExpired:
+    except GitOverran:
         _SILENT.add(git_folder)
         return None
     if rows is None:
@@ -197,17 +190,9 @@ def _read_settings(git_folder: Path, deadline_s: float) -> dict[str, str] | None
 
 
 def _git_config(git_folder: Path, deadline_s: float, *query: str) -> list[str] | None:
-    """Return what `git config` prints, [] if git is not installed, or None if git fails.
-
-    Raises TimeoutExpired after `deadline_s` seconds.
-    """
-    argv = ["git", f"--git-dir={git_folder}", "config", "--null", *query]
-    null = subprocess.DEVNULL
-    environment = own_environment()
+    """Return what `git config` prints, [] if git is not installed, or None if git fails. Raises GitOverran."""
     try:
-        done = subprocess.run(argv, stdin=null, capture_output=True, check=False, timeout=deadline_s, env=environment)
+        status, printed = run_git(git_folder, ("config", "--null", *query), deadline_s, MOST_BYTES, {})
     except OSError:
         return []
-    if done.returncode not in (0, NO_MATCH):
-        return None
-    return os.fsdecode(done.stdout).split("\0")[:-1]
+    return printed.split("\0")[:-1] if status in (0, NO_MATCH) else None

@@ -138,7 +138,7 @@ class Connection:
             name,
             self._loss_reason,
             watchdog.deadline,
-            lambda: transport.progress_of(channel),
+            transport.progress_of(channel),
             transport.sock.in_flight,
         )
 

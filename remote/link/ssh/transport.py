@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import paramiko
 from paramiko.message import Message
@@ -157,12 +157,14 @@ class SshTransport(paramiko.Transport):  # type: ignore[misc]
         """Send a request that every server answers, and wait for the answer."""
         self.global_request("keepalive@openssh.com")
 
-    def progress_of(self, channel: paramiko.Channel) -> tuple[int, int]:
-        """Return values that change while data written to `channel` is being sent.
+    def progress_of(self, channel: paramiko.Channel) -> Callable[[], tuple[int, int]]:
+        """Return a function whose values change while data written to the new `channel` is being sent.
 
-        The values count units of 4 KiB, so that a keepalive is not counted as progress.
+        The values count units of 4 KiB, so that a keepalive is not counted as progress. A window that the server opens
+        beyond its first size does not count either: the server opens it again only for data that it has read.
         """
-        return channel.out_window_size >> 12, (self.sock.unacknowledged() or 0) >> 12
+        full = channel.out_window_size
+        return lambda: (min(full, channel.out_window_size) >> 12, (self.sock.unacknowledged() or 0) >> 12)
 
     def end_handshake(self) -> None:
         """Disable immediate acknowledgements and the debug log, which are only needed during the handshake."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from remote.project import repository
 from remote.project.commit import Commit, read_commit
+from remote.project.git import run_git
 from remote.project.included_files import walk_project
 from remote.project.repository import repository_at
 from remote.project.scan import scan_project
@@ -27,14 +28,14 @@ def deadlines(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The deadlines of git in repositories, in order. A FIFO has no writer, so no deadline is too short for it."""
     monkeypatch.setattr(repository, "REPOSITORY_DEADLINE_S", 0.1)
     monkeypatch.setattr(repository, "_SILENT", set())
-    run, used = subprocess.run, list[float]()
+    used = list[float]()
 
-    def recorded(argv: list[str], **options: Any) -> Any:
-        if argv[0] == "git" and f"--git-dir={os.devnull}" not in argv and "timeout" in options:
-            used.append(options["timeout"])
-        return run(argv, **options)
+    def recorded(git_folder: Path, words: Sequence[str], deadline_s: float, *limits: Any) -> tuple[int, str]:
+        if git_folder != Path(os.devnull):
+            used.append(deadline_s)
+        return run_git(git_folder, words, deadline_s, *limits)
 
-    monkeypatch.setattr(subprocess, "run", recorded)
+    monkeypatch.setattr(repository, "run_git", recorded)
     return used
 
 
@@ -97,6 +98,12 @@ def chain(dot_git: Path, pipe: Path) -> None:
     extend(Path("~/two").expanduser(), f'[includeIf "gitdir:/"]\n\tpath = {pipe}\n')
 
 
+def repeated(dot_git: Path, pipe: Path) -> None:
+    """Make git print a setting of 400 KB three times."""
+    extend(pipe.parent / "long", f"[core]\n\texcludesfile = /{'a' * 400_000}\n")
+    extend(dot_git / "config", INCLUDE.format(pipe.parent / "long") * 3)
+
+
 SETTINGS: dict[str, Callable[[Path, Path], object]] = {
     "include": lambda dot_git, pipe: extend(dot_git / "config", INCLUDE.format(pipe)),
     "condition": lambda dot_git, pipe: extend(dot_git / "config", f'[includeIf "gitdir:/**"]\n\tpath = {pipe}\n'),
@@ -104,6 +111,7 @@ SETTINGS: dict[str, Callable[[Path, Path], object]] = {
     "config": lambda dot_git, _: replace_by_fifo(dot_git / "config"),
     "HEAD": lambda dot_git, _: replace_by_fifo(dot_git / "HEAD"),
     "device": lambda dot_git, _: extend(dot_git / "config", INCLUDE.format("/dev/zero")),
+    "repeated": repeated,
     "damaged": lambda dot_git, _: extend(dot_git / "config", "[bad\n"),
 }
 COMMITS: dict[str, Callable[[Path, Path], object]] = {

@@ -149,3 +149,27 @@ def test_a_server_that_waits_for_the_window_sends_any_amount(ends: tuple[SshTran
     while received < 2 * size:
         received += len(channel.recv_stderr(2**20))
     assert client.is_active()
+
+
+def test_SE_09_a_server_that_opens_the_window_without_reading_data_makes_no_progress(
+    ends: tuple[SshTransport, paramiko.Transport],
+) -> None:
+    client, server = ends
+    channel = client.start_command("silent")
+    accepted = server.accept(60.0)
+    progress = client.progress_of(channel)
+    window = channel.out_window_size
+
+    def opens(size: int) -> tuple[int, int]:
+        reached = channel.out_window_size + size
+        server._send_user_message(Message(message(ADJUST, channel.remote_chanid, size)))
+        accepted.sendall(b".")  # arrives after the message
+        assert channel.recv(1) == b"."
+        assert channel.out_window_size == reached
+        return progress()
+
+    full = progress()
+    assert opens(2**20)[0] == full[0]
+    channel.sendall(bytes(2**20 + 2**16))
+    assert opens(2**15)[0] == full[0] - 2**15 // 2**12
+    assert opens(2**15)[0] == full[0] and channel.out_window_size == window
