@@ -19,8 +19,10 @@ from remote.operations.jobs import stop_job
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.jobs import JobState, RunSurvey
-from remote.protocol.shell import shell_command
+from remote.protocol.jobs import JobResult, JobState, RunSurvey
+from remote.protocol.shell import on_host, shell_command
+
+SLURM_LEFT = "slurm-jobs-left"
 
 
 def stop(run: str | None = None, grace: float | None = None, as_json: bool = False) -> int:
@@ -47,7 +49,11 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
     screen.note(describe_stop(note.name, survey, was_alive))
     if was_alive and survey.result is not None and survey.result.stopped:
         screen.note(describe_restart(survey, note))
-    findings = (*(_unkillable(pid, note.host) for pid in survivors), *others)
+    findings = (
+        *(_unkillable(pid, note.host) for pid in survivors),
+        *(judge_slurm_left(survey.result, note.host) if was_alive else ()),
+        *others,
+    )
     outcome = replace(
         outcome_for("stop", note),
         exit_code=exit_code_of(findings, ExitCode.BUSY),
@@ -99,3 +105,23 @@ def describe_restart(survey: RunSurvey, note: RunNote) -> str:
 def _unkillable(pid: int, host: str) -> Finding:
     message = f"process {pid} has not ended after SIGKILL: it is blocked in the driver or the file system"
     return Finding("unkillable", Severity.ERROR, message, host, exit_code=ExitCode.BUSY)
+
+
+def judge_slurm_left(result: JobResult | None, host: str) -> tuple[Finding, ...]:
+    """Return a finding for each job that the command submitted to Slurm and that may still run."""
+    if result is None:
+        return ()
+    if result.slurm_left is None:
+        message = "Slurm did not answer, so jobs that the command submitted to it may still run"
+        return (Finding(SLURM_LEFT, Severity.WARNING, message, host, hint=on_host("squeue --me", host=host)),)
+    return tuple(
+        Finding(
+            SLURM_LEFT,
+            Severity.ERROR,
+            f"Slurm has not confirmed that job {number} of the command is cancelled",
+            host,
+            hint=on_host("scancel {}", str(number), host=host),
+            exit_code=ExitCode.BUSY,
+        )
+        for number in result.slurm_left
+    )

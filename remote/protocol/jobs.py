@@ -76,12 +76,12 @@ class Started:
 
 @dataclass(frozen=True)
 class JobResult:
-    """How a job ended. It is written atomically, as the last file of the job.
+    """How a job ended, written as the job's last file.
 
-    `exit` is the exit status, or 128 + `signal` if a signal ended the process. `stopped` is True if the user stopped
-    the job. `preempted` is True if another SIGTERM or Slurm's time limit ended the job, and a verified checkpoint
-    exists. `disk_full` is True if the job failed and its file system had no space at the end. `next_job` is the number
-    of the job that the supervisor queued to continue the run, or 0.
+    `exit` is the exit status, or 128 + `signal` if a signal ended the process. `stopped`: the user stopped the job.
+    `preempted`: another SIGTERM or Slurm's time limit ended the job, and a verified checkpoint exists. `disk_full`: the
+    job failed and its file system was full. `next_job` is the number of the job that continues the run, or 0.
+    `slurm_left`: the jobs that the command submitted and whose end Slurm has not confirmed, None without an answer.
     """
 
     exit: int
@@ -93,17 +93,17 @@ class JobResult:
     reason: Message = ""
     ended_unix: float = 0.0
     next_job: int = 0
+    slurm_left: Optional[Tuple[int, ...]] = ()
 
 
 @dataclass(frozen=True)
 class Progress:
     """The newest optimizer step that the trainer or the hooks recorded. `at_unix` is the host's time.
 
-    `loss` is the mean over the newest steps (see remote/protocol/loss.py), `best_loss` is the lowest of these means,
-    and `first_loss` is the loss of the first step, all over the whole run: a step that a later job trained again counts
-    once, with its later loss. `began` is the step at which this job's training began: 0 if it was not resumed, None if
-    unknown. `pace_seconds` is the mean time from step to step in this job. `unit` is what `step` counts: an evaluation
-    counts answers. `memory` describes the memory plan of the built-in trainer.
+    `loss` is the mean over the newest steps (see remote/protocol/loss.py), `best_loss` the lowest of these means, and
+    `first_loss` the loss of the first step, over the whole run: a step that was trained again counts once. `began` is
+    the step at which this job's training began: 0 if it was not resumed, None if unknown. `pace_seconds` is the mean
+    time of a step in this job. `unit` is what `step` counts; `memory` describes the built-in trainer's memory plan.
     """
 
     step: int

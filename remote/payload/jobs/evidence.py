@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Optional
+from typing import Optional, Tuple
 
 from remote.payload.checkpoints.adapter import adapter_saved_since
 from remote.payload.checkpoints.published import newest_verified
 from remote.payload.files.records import read_record
 from remote.payload.jobs.exit_recorder import read_exit
 from remote.payload.jobs.verdict import Evidence, has_failed_rank, judge_end, launcher_got_sigterm
+from remote.payload.processes.command_jobs import CommandJobs
 from remote.protocol.jobs import JobSpec, Progress, Started
 from remote.protocol.layout import JobLayout, RunLayout
 
@@ -30,10 +31,12 @@ def gather_evidence(
     oom_kills: int = 0,
     unkillable: int = 0,
     refused: str = "",
+    command_jobs: Optional[CommandJobs] = None,
 ) -> Evidence:
     """Return everything that is needed to judge the job's end.
 
-    `status` is the wait(2) status, or None if it is unknown.
+    `status` is the wait(2) status, or None if it is unknown. `command_jobs` are the Slurm jobs that the command has
+    submitted itself.
     """
     checkpoint = None
     with contextlib.suppress(OSError, ValueError):
@@ -57,7 +60,14 @@ def gather_evidence(
         refused=refused,
         disk_full=_is_full(run.root),
         rank_failed=on_nodes and has_failed_rank(output),
+        slurm_failed=tuple(f"{job.number} ({job.state})" for job in command_jobs.failed) if command_jobs else (),
+        slurm_left=_left(command_jobs) if command_jobs else (),
     )
+
+
+def _left(jobs: CommandJobs) -> Optional[Tuple[int, ...]]:
+    """Return the numbers of the living jobs, or None if there may be some that Slurm did not list."""
+    return tuple(map(int, jobs.living)) if jobs.living or not jobs.unanswered else None
 
 
 def _is_full(folder: str) -> bool:

@@ -20,9 +20,9 @@ from remote.payload.jobs.oom import count_oom_kills
 from remote.payload.jobs.records import StopRequest
 from remote.payload.jobs.verdict import judge_end
 from remote.payload.output.events import write_event_index
+from remote.payload.processes.command_jobs import CommandJobs
 from remote.payload.processes.ending import Ending
 from remote.payload.processes.identity import Process, boot_id, is_alive
-from remote.payload.processes.queued import Queued
 from remote.payload.proof.unhooked import UNSIGNED
 from remote.protocol.jobs import JobResult, JobSpec
 from remote.protocol.layout import JobLayout, RunLayout
@@ -82,7 +82,7 @@ class JobLoop:
 
     `members` returns its living processes. `adopted` means that the job is not a child of this process. `finish` is
     called before the result is written, and returns the result to write. `refusal` returns why the job must not go on,
-    or "". `queued` are the jobs of Slurm that the command has submitted itself; the job runs as long as one of them.
+    or "". `command_jobs` are the jobs of Slurm that the command submits itself: the job runs as long as one of them.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class JobLoop:
         adopted: bool = False,
         finish: Callable[[JobResult], JobResult] = lambda result: result,
         refusal: Callable[[], str] = lambda: "",
-        queued: Optional[Queued] = None,
+        command_jobs: Optional[CommandJobs] = None,
     ) -> None:
         self._run = run
         self._job = job
@@ -109,7 +109,7 @@ class JobLoop:
         self._finish = finish
         self._refusal = refusal
         self._refused = ""
-        self._queued = queued
+        self._command_jobs = command_jobs
         self._announced = False
         self._status: Optional[int] = None
         self._monitor = JobMonitor(run, job, spec, Limits())
@@ -134,6 +134,7 @@ class JobLoop:
             oom_kills=kills,
             unkillable=len(unkillable),
             refused=self._refused,
+            command_jobs=self._command_jobs,
         )
         result = judge_end(evidence, time.time())
         with contextlib.suppress(OSError, ValueError):
@@ -157,7 +158,7 @@ class JobLoop:
                 if request is not None and request.grace_s <= 0:
                     ending.kill_by(now)
                 ended = ending.advance(now) and (self._has_exited() or ending.unkillable)
-                if ended and not self._cancels_queued():
+                if ended and not self._cancels_command_jobs():
                     return ending.unkillable
             with contextlib.suppress(OSError, ValueError):
                 self._monitor.check(now)
@@ -172,26 +173,28 @@ class JobLoop:
         self._refused = self._refusal()
         if self._refused:
             self._write(f"halfstep stopped this training: {UNSIGNED}: {self._refused}")
-            self._cancels_queued()
+            self._cancels_command_jobs()
             return Ending(self._processes, now, 0.0)
         if self._signals.sigterm_received:
-            self._cancels_queued()
+            self._cancels_command_jobs()
             return Ending(self._processes, now, request.grace_s if request is not None else self._spec.grace_s)
-        if not exited or self._awaits_queued():
+        if not exited or self._awaits_command_jobs():
             return None
         return Ending(self._processes, now, LEFTOVER_GRACE_S)
 
-    def _awaits_queued(self) -> bool:
-        """Return True while jobs of Slurm are left that the command has submitted itself."""
-        numbers = self._queued.read() if self._queued is not None else ()
+    def _awaits_command_jobs(self) -> bool:
+        """Return True while jobs of Slurm are left that the command has submitted itself, or squeue does not answer."""
+        if self._command_jobs is None:
+            return False
+        numbers = self._command_jobs.read()
         if numbers and not self._announced:
             self._announced = True
             self._write(f"halfstep: the command has ended, and its jobs in Slurm are awaited: {', '.join(numbers)}")
-        return bool(numbers)
+        return bool(numbers) or self._command_jobs.undecided
 
-    def _cancels_queued(self) -> bool:
+    def _cancels_command_jobs(self) -> bool:
         """Cancel the jobs of Slurm that are left, and return True if their end must be awaited."""
-        return self._queued is not None and self._queued.cancel()
+        return self._command_jobs is not None and self._command_jobs.cancel()
 
     def _write(self, line: str) -> None:
         """Append a line of halfstep's own to the job's output."""

@@ -26,6 +26,7 @@ from remote.payload.jobs.turn import jobs_before, turn_of
 from remote.payload.output.job_folder import newest_job
 from remote.payload.probes.machine import user_name
 from remote.payload.processes.identity import Process, is_alive, send_signal
+from remote.payload.processes.slurm_queue import is_living
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
 from remote.payload.request.refusal import Refusal
@@ -232,7 +233,7 @@ def _signal_supervisor(job: JobLayout) -> None:
 
 
 def _leave_queue(job: JobLayout, submitted: Submitted) -> None:
-    if slurm.is_living(slurm.queue_state(submitted.slurm_job)):
+    if is_living(slurm.queue_state(submitted.slurm_job)):
         slurm.kill(submitted.slurm_job)
     if not on_record(job):
         remove_launches(job)

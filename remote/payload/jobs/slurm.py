@@ -6,14 +6,16 @@ import os
 import re
 import shlex
 import subprocess
-from typing import Dict, Iterable, List, Optional, Sequence
+from typing import Dict, FrozenSet, Iterable, List, Optional, Sequence
 
 from remote.payload.files.records import read_record
 from remote.payload.jobs.records import Submitted
+from remote.payload.output.job_folder import newest_job
 from remote.payload.processes.output import read_output
+from remote.payload.processes.slurm_queue import SQUEUE, is_living, without_filters
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
-from remote.protocol.layout import JobLayout
+from remote.protocol.layout import JobLayout, RunLayout
 from remote.protocol.slurm import SBATCH_OPTION
 
 DEADLINE_S = 30.0
@@ -22,22 +24,17 @@ GRACE_MARGIN_S = 30
 SLURM_POLL_S = 2.0
 KEPT_VARIABLES = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_CONF_SERVER")
 _ENDED: Dict[str, str] = {}
-LIVING = (
-    "PENDING",
-    "CONFIGURING",
-    "RUNNING",
-    "COMPLETING",
-    "SUSPENDED",
-    "STOPPED",
-    "REQUEUED",
-    "RESIZING",
-    "SIGNALING",
-)
 
 
 def read_submitted(job: JobLayout) -> Optional[Submitted]:
     """Return the job's number in Slurm, or None if it was not submitted."""
     return read_record(job.submitted, Submitted)
+
+
+def own_jobs(run: RunLayout) -> FrozenSet[str]:
+    """Return the numbers of the jobs in Slurm in which halfstep runs the command."""
+    submitted = (read_submitted(run.job(number)) for number in range(1, newest_job(run) + 1))
+    return frozenset(one.slurm_job for one in submitted if one is not None)
 
 
 def poll_interval_s(job: JobLayout, usual_s: float) -> float:
@@ -101,7 +98,9 @@ def find_by_name(name: str) -> str:
 
     Also finds a submission whose answer from sbatch was lost.
     """
-    return _run(["squeue", "--noheader", "--me", f"--name={name}", "--format=%F"]).strip().partition("\n")[0]
+    filters = set(os.environ).difference(without_filters(os.environ))
+    found = _run([*SQUEUE, "--me", f"--name={name}", "--format=%F"], without=filters)
+    return found.strip().partition("\n")[0]
 
 
 def queue_state(number: str) -> str:
@@ -111,7 +110,8 @@ def queue_state(number: str) -> str:
     """
     try:
         done = subprocess.run(
-            ["squeue", "--noheader", f"--jobs={number}", "--format=%T %r"],
+            [*SQUEUE, f"--jobs={number}", "--format=%T %r"],
+            env=without_filters(os.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=QUEUE_DEADLINE_S,
@@ -153,11 +153,6 @@ def _states(records: str) -> List[str]:
 def _answer(argv: List[str]) -> str:
     """Return the output of a Slurm command, or "" if it is not installed, fails, or does not answer."""
     return (read_output(argv, QUEUE_DEADLINE_S) or "").strip()
-
-
-def is_living(state: str) -> bool:
-    """Return False only if a job in the queue state `state` has certainly ended."""
-    return state == "UNKNOWN" or state.split(" ", maxsplit=1)[0] in LIVING
 
 
 def end(number: str) -> None:

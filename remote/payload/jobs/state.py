@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
-from typing import Optional, Tuple
+from typing import NamedTuple, Optional, Tuple
 
 from remote.payload.files.lock import holder
 from remote.payload.files.records import read_record
@@ -13,7 +13,10 @@ from remote.payload.jobs import slurm
 from remote.payload.jobs.orphans import orphans_of
 from remote.payload.jobs.records import Queued
 from remote.payload.output.job_folder import newest_job, real_run
+from remote.payload.processes.command_jobs import CommandJobs
 from remote.payload.processes.identity import Process, boot_id, boot_unix, is_alive
+from remote.payload.processes.slurm_queue import is_living
+from remote.payload.processes.variables import expand_variables
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
 from remote.protocol.dataclass import dataclass
@@ -41,13 +44,15 @@ class JobObservation:
     """A job's state, its orphans (processes without a supervisor), and its state in Slurm's queue.
 
     A job counts as running while its supervisor waits for other jobs to end. `ended` is the last state in Slurm's queue
-    of a job that has no result.
+    of a job that has no result. `command_jobs` are the living Slurm jobs that the command of a job without a process
+    has submitted itself.
     """
 
     answer: StartAnswer
     orphans: Tuple[Process, ...] = ()
     queue: str = ""
     ended: str = ""
+    command_jobs: Tuple[str, ...] = ()
 
 
 def supervised(run: RunLayout, job: JobLayout) -> bool:
@@ -71,20 +76,38 @@ def observe_job(run: RunLayout, number: int) -> JobObservation:
     alive = supervised(run, job)
     submitted = None if over or alive else slurm.read_submitted(job)
     queue = slurm.queue_state(submitted.slurm_job) if submitted is not None else ""
-    orphans: Tuple[Process, ...] = ()
-    before = read_record(job.supervisor, Started)
-    recorder_alive = before is not None and is_alive(before.child_pid, before.child_start_ticks, before.boot_id)
-    if not (over or alive or slurm.is_living(queue)) and before is not None:
-        orphans = tuple(orphans_of(run, job))
+    alive = alive or is_living(queue)
+    left = _Unsupervised() if over or alive else _unsupervised(run, number)
     # The result is read after the processes, because a job that ended in between has already written it.
     result = read_record(job.result, JobResult)
     started = read_record(job.supervisor, Started)
-    alive = alive or slurm.is_living(queue) or bool(orphans) or recorder_alive
-    state = judge_state(started=started, result=result, alive=alive)
+    state = judge_state(started=started, result=result, alive=alive or any(left))
     left_queue = submitted is not None and state in (JobState.LOST, JobState.ABSENT)
     ended = slurm.end_state(submitted.slurm_job) if submitted is not None and left_queue else ""
     answer = StartAnswer(os.path.basename(run.root), number, state, False, started, result)
-    return JobObservation(answer, orphans, queue, ended)
+    return JobObservation(answer, left.orphans, queue, ended, left.command_jobs)
+
+
+class _Unsupervised(NamedTuple):
+    """What is alive of a job without a supervisor. `recorder` is True if its exit recorder is alive."""
+
+    orphans: Tuple[Process, ...] = ()
+    recorder: bool = False
+    command_jobs: Tuple[str, ...] = ()
+
+
+def _unsupervised(run: RunLayout, number: int) -> _Unsupervised:
+    job = run.job(number)
+    before = read_record(job.supervisor, Started)
+    if before is None:
+        return _Unsupervised()
+    recorder = is_alive(before.child_pid, before.child_start_ticks, before.boot_id)
+    orphans = tuple(orphans_of(run, job))
+    if orphans or recorder or number != newest_job(run):
+        return _Unsupervised(orphans, recorder)
+    spec = read_record(job.spec, JobSpec)
+    environment = {**os.environ, **expand_variables(spec.environment if spec is not None else {})}
+    return _Unsupervised(command_jobs=CommandJobs(run.root, environment, own=slurm.own_jobs(run)).living)
 
 
 def ended_by_restart(job: JobLayout, now: StartAnswer) -> bool:

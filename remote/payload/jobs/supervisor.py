@@ -18,8 +18,9 @@ from remote.payload.jobs.job_loop import JobLoop, Signals
 from remote.payload.jobs.notification import send_notification
 from remote.payload.jobs.oom import count_oom_kills
 from remote.payload.jobs.orphans import Members, orphans_of
-from remote.payload.jobs.slurm import read_submitted
+from remote.payload.jobs.slurm import own_jobs
 from remote.payload.jobs.turn import await_turn, record_waiting
+from remote.payload.processes.command_jobs import CommandJobs
 from remote.payload.processes.identity import Process, boot_id, is_alive, read_process
 from remote.payload.processes.launch import (
     Launch,
@@ -30,7 +31,6 @@ from remote.payload.processes.launch import (
     start_gated,
     take_launch,
 )
-from remote.payload.processes.queued import Queued
 from remote.payload.processes.subreaper import become_subreaper
 from remote.payload.proof.injection import runs_built_in_trainer, watch_environment, write_hooks
 from remote.payload.proof.unhooked import KEY, find_unsigned
@@ -124,6 +124,7 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
             keep(run.root, spec.resume_from)
     renew_rendezvous(job)
     argv = job_argv(spec, run, job, os.path.abspath(sys.argv[0]))
+    command_jobs = CommandJobs(run.root, environment, time.time(), own_jobs(run))
     place_data(spec.data, run.code)
     gated = start_gated(argv, spec.cwd or run.code, environment, job.output, lambda: fork_recorded(job))
     child = read_process(gated.pid) or Process(gated.pid, os.getpid(), 0)
@@ -147,8 +148,7 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
         refused = refused or bool(why)
         return why
 
-    queued = Queued(run.root, environment) if backend != "slurm" else None
-    loop = JobLoop(run, job, spec, child, members, signals, finish=finish, refusal=refusal, queued=queued)
+    loop = JobLoop(run, job, spec, child, members, signals, finish=finish, refusal=refusal, command_jobs=command_jobs)
     return Ended(spec, for_notification, loop.run(kills_before))
 
 
@@ -177,12 +177,13 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> Ended:
     signals = Signals()
     child = Process(before.child_pid, 0, before.child_start_ticks)
     _record(job, child, "adopted", before.started_unix)
-    # The process that requested the adoption waits until this descriptor is closed. For a job that has already ended,
-    # the descriptor stays open until the result is written.
-    if is_alive(child.pid, child.ticks, boot_id()) or orphans_of(run, job):
-        _close(notify_fd)
     # Only the supervisor that started the job had the secrets of the job.
     environment = job_environment(spec, run, Launch())
+    command_jobs = CommandJobs(run.root, environment, before.started_unix, own_jobs(run))
+    # The process that requested the adoption waits until this descriptor is closed. For a job that has already ended,
+    # the descriptor stays open until the result is written.
+    if command_jobs.living or is_alive(child.pid, child.ticks, boot_id()) or orphans_of(run, job):
+        _close(notify_fd)
     hooks = os.path.join(job.root, HOOKS)
 
     def members() -> List[Process]:
@@ -191,8 +192,7 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> Ended:
     def refusal() -> str:
         return _why_unsigned(members(), hooks) if environment[KEY] else ""
 
-    queued = Queued(run.root, environment) if read_submitted(job) is None else None
-    loop = JobLoop(run, job, spec, child, members, signals, adopted=True, refusal=refusal, queued=queued)
+    loop = JobLoop(run, job, spec, child, members, signals, adopted=True, refusal=refusal, command_jobs=command_jobs)
     return Ended(spec, environment, loop.run(count_oom_kills()))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from math import inf
 from typing import Callable, Dict, List, Set, Tuple
 
 from remote.payload.processes.identity import Process, all_processes, read_environment, read_inodes, read_process
@@ -21,7 +22,10 @@ def marked_processes(*marks: str) -> List[Process]:
 
 
 class Marked:
-    """The marked processes, for repeated calls: any other process is read only in the first SETTLED_S seconds."""
+    """The marked processes, for repeated calls: any other process is read only in the first SETTLED_S seconds.
+
+    A process that was marked once is read each time.
+    """
 
     def __init__(self, *marks: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._marks = _encoded(marks)
@@ -38,7 +42,7 @@ class Marked:
             first = before.get((pid, inode), now)
             process = read_process(pid) if now - first <= SETTLED_S and _has_marks(pid, self._marks) else None
             if process is not None and not process.dead:
-                first = now
+                first = inf  # read each time, also after a pause of this process
                 marked.append(process)
             self._seen[pid, inode] = first
         return marked

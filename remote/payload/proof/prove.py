@@ -16,6 +16,7 @@ import time
 from typing import Any, Dict, List, Optional
 
 from remote.payload.files.data_links import place_data
+from remote.payload.processes.command_jobs import CommandJobs
 from remote.payload.processes.ending import Ending
 from remote.payload.processes.identity import Descendants, Process, descendants, read_process
 from remote.payload.processes.launch import (
@@ -27,7 +28,6 @@ from remote.payload.processes.launch import (
     start_gated,
 )
 from remote.payload.processes.marked import Marked, united
-from remote.payload.processes.queued import Queued
 from remote.payload.processes.subreaper import become_subreaper
 from remote.payload.proof.evidence import Evidence, Ranks
 from remote.payload.proof.hooks.step import Step
@@ -103,7 +103,7 @@ class Runner:
         self._running = Descendants(os.getpid())
         self._marked = Marked(f"HALFSTEP_PROOF={scratch.reports}")
         self._ranks = Ranks(scratch.reports)
-        self._queued = Queued(scratch.root, self._environment())
+        self._command_jobs = CommandJobs(scratch.root, self._environment())
 
     def run(self) -> Any:
         """Return the report, after every process of the command has ended."""
@@ -187,7 +187,7 @@ class Runner:
         ranks = self._ranks.read()
         states = [rank.state for rank in ranks]
         now = time.monotonic()
-        if self._status is not None and not descendants(os.getpid()) and not self._queued.read():
+        if self._status is not None and not descendants(os.getpid()) and not self._command_jobs.read():
             return True
         if "exception" in states:
             self._crashed = self._crashed or now
@@ -222,8 +222,8 @@ class Runner:
     def _end_all(self) -> None:
         """Kill every process without letting it save, because a trainer's clean exit may take minutes."""
         ending = Ending(self._processes, time.monotonic(), 0.0)
-        self._queued.cancel()
-        while not ending.advance(time.monotonic()) or self._queued.cancel():
+        self._command_jobs.cancel()
+        while not ending.advance(time.monotonic()) or self._command_jobs.cancel():
             self._reap(-1)
             time.sleep(0.01)
 

@@ -78,6 +78,15 @@ def test_only_marked_processes_are_read_again_once_they_have_settled(monkeypatch
             assert own in read and (other.pid in read) is (now <= SETTLED_S)
 
 
+def test_marked_processes_are_found_after_a_pause_of_the_reader() -> None:
+    now = 0.0
+    marked = Marked(*MARKS, clock=lambda: now)
+    with running(None) as own:
+        assert [process.pid for process in marked.read()] == [own]
+        now = 100 * SETTLED_S
+        assert [process.pid for process in marked.read()] == [own]
+
+
 @pytest.mark.root
 def test_SE_a_setuid_program_that_another_user_started_with_the_marks_is_not_found(account: Callable[..., str]) -> None:
     user = pwd.getpwnam(account()).pw_uid
