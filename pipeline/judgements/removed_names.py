@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from functools import cache
 
 from fixers.frame.site import Tree
+from fixers.frame.text_files import read_text_file
 from fixers.sources.python import PythonSource, read_python
 from fixers.sources.removed_names import (
     HOOKS,
@@ -36,6 +38,10 @@ MODULE = re.compile(
 LIBRARIES = ("transformers", "datasets", "peft", "accelerate", "trl", "pytorch_lightning", "lightning")
 NEEDLES = tuple(library.encode() for library in LIBRARIES)
 GUARD = re.compile(r"version|TYPE_CHECKING|hasattr|available", re.IGNORECASE)
+DEFINITION = re.compile(
+    rb"\bdef[ \t]+(%(any)s)[ \t]*\(|[.\n][ \t]*(%(any)s)[ \t]*=(?!=)" % {b"any": "|".join(METHODS).encode()}
+)
+"""Matches a method of the project that has the name of a removed one, also one that is assigned to a class."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,7 @@ def judge_removed(tree: Tree, paths: Iterable[str], packages: Mapping[str, str])
     judged.
     """
     own = {part.removesuffix(".py") for path in tree.paths() for part in path.split("/")}
+    defined = cache(lambda: _methods_defined(tree))
     findings: list[Finding] = []
     for path in sorted(paths):
         data = tree.read(path) if path.endswith(".py") else b""
@@ -64,20 +71,38 @@ def judge_removed(tree: Tree, paths: Iterable[str], packages: Mapping[str, str])
             source = read_python(path, data)
         except Unparsable:
             continue
-        findings += _judge(source, packages, own)
+        findings += _judge(source, packages, own, defined)
     return Report(tuple(findings))
 
 
-def _judge(source: PythonSource, packages: Mapping[str, str], own: Collection[str]) -> Iterator[Finding]:
+def _methods_defined(tree: Tree) -> frozenset[str]:
+    """Return the names of removed methods that a class of the project defines."""
+    return frozenset(name for path in tree.paths() if path.endswith(".py") for name in _defined_in(tree, path))
+
+
+def _defined_in(tree: Tree, path: str) -> Iterator[str]:
+    try:
+        data = read_text_file(tree, path)
+    except OSError:  # too large to be analysed
+        return
+    for by_def, by_assignment in DEFINITION.findall(data):
+        yield (by_def or by_assignment).decode()
+
+
+def _judge(
+    source: PythonSource, packages: Mapping[str, str], own: Collection[str], defined: Callable[[], Container[str]]
+) -> Iterator[Finding]:
     seen: set[tuple[str, str]] = set()
-    for place in _places(source, packages, own):
+    for place in _places(source, packages, own, defined):
         key = (place.message, place.instead)
         if key not in seen and not _is_guarded(source, place.node):
             seen.add(key)
             yield Finding.warning(place.check, place.message, source.where(place.node), place.instead)
 
 
-def _places(source: PythonSource, packages: Mapping[str, str], own: Collection[str]) -> Iterator[_Place]:
+def _places(
+    source: PythonSource, packages: Mapping[str, str], own: Collection[str], defined: Callable[[], Container[str]]
+) -> Iterator[_Place]:
     uses: list[tuple[ast.alias | ast.Attribute, str]] = [*_imports(source), *_attributes(source)]
     for node, qualified in uses:
         gone = find_gone(qualified)
@@ -85,7 +110,7 @@ def _places(source: PythonSource, packages: Mapping[str, str], own: Collection[s
             yield from _if_lacking(node, qualified, gone, packages)
     if "pytorch_lightning" not in own and "lightning" not in own:
         yield from _of_lightning(source, packages)
-    yield from _methods(source, packages)
+    yield from _methods(source, packages, defined)
 
 
 def _imports(source: PythonSource) -> Iterator[tuple[ast.alias, str]]:
@@ -118,13 +143,14 @@ def _installed(gone: Gone, packages: Mapping[str, str], qualified: str = "") -> 
     return installed if installed and version_numbers(installed) >= gone.since else ""
 
 
-def _methods(source: PythonSource, packages: Mapping[str, str]) -> Iterator[_Place]:
-    """Yield calls of removed methods, unless the file defines a method of this name."""
-    defined = {node.name for node in source.names.of_type(ast.FunctionDef)}
+def _methods(
+    source: PythonSource, packages: Mapping[str, str], defined: Callable[[], Container[str]]
+) -> Iterator[_Place]:
+    """Yield calls of removed methods, unless the project defines a method of this name."""
     for call in source.names.of_type(ast.Call):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        gone = METHODS.get(name) if name not in defined else None
-        if gone is not None and (installed := _installed(gone, packages)):
+        gone = METHODS.get(name)
+        if gone is not None and (installed := _installed(gone, packages)) and name not in defined():
             yield _Place(call, f"classes of transformers {installed} have no {name}()", gone.instead)
 
 

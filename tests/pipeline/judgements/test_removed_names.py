@@ -164,6 +164,31 @@ def test_only_files_that_the_command_imports_are_judged() -> None:
     assert [each.where for each in judged("import part\n", part_py=old, old_py=old)] == ["part.py:1"]
 
 
+METHOD = "import transformers\nfrom models import Model\nmodel = Model.from_pretrained('x')\n"
+CALL = METHOD + "model.freeze_feature_extractor()\n"
+
+
+@pytest.mark.parametrize(
+    "models",
+    [
+        "import transformers\nclass Model(transformers.Wav2Vec2PreTrainedModel):\n"
+        "    def freeze_feature_extractor(self):\n        self.frozen = True\n",
+        "import transformers\nclass Model(Wav2Vec2ForCTC):\n    freeze_feature_extractor = _freeze\n",
+        "Model.freeze_feature_extractor = freeze\n",
+    ],
+)
+@pytest.mark.parametrize("name", ["models.py", "other/models.py"])
+def test_a_method_that_a_class_of_the_project_defines_is_not_reported(models: str, name: str) -> None:
+    assert judged(CALL, **{name: models}) == []
+
+
+@pytest.mark.parametrize(
+    "models", ["def freeze(model):\n    model.freeze_feature_extractor()\n", "model.freeze_feature_extractor == 1\n"]
+)
+def test_a_method_that_the_project_only_calls_is_reported(models: str) -> None:
+    assert [each.where for each in judged(CALL, models_py=models)] == ["train.py:4"]
+
+
 def test_a_package_of_the_project_is_not_the_library() -> None:
     files = Files(
         {"train.py": "from datasets import load_metric\n", "datasets/__init__.py": "def load_metric(): pass\n"}
