@@ -165,15 +165,11 @@ def _context(lines: Sequence[Line], at: int) -> tuple[str, ...]:
 
 
 def as_finding(one: Diagnosis, log: str = "") -> Finding:
-    """Return a diagnosis as a finding, with the position in the log, the cause and the fix.
-
-    The line of the user's code is named if only this line tells what to correct.
-    """
+    """Return a diagnosis as a finding, with the lines of the user's code and of the log, the cause and the fix."""
     where = f"{log}, " * bool(log) + f"line {one.line.number}"
     where += f", rank {one.line.rank}" if one.line.rank is not None else ""
-    if one.check in (UNKNOWN, SYNTAX):
-        own = f"{one.frame}: {one.frame.code}" if one.frame and one.frame.code else str(one.frame or "")
-        where = f"{own}; {where}" if own else where
+    if one.frame is not None:
+        where = f"{one.frame}{': ' * bool(one.frame.code)}{one.frame.code}; {where}"
     if one.entry is None:
         return Finding.error(UNKNOWN, f"unrecognised error: {one.message}", where)
     if one.survived:

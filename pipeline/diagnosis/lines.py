@@ -10,7 +10,7 @@ from remote.protocol.dataclass import dataclass
 
 RANK = re.compile(
     r"^\[(?:rank|default|trainer|Rank )\s*(\d{1,9})\]:?\s?|^\[(?:[\w.-]+):(\d{1,9})\]:\s?"
-    r"|^ {0,3}(\d{1,9}):\s(?=\S| {2})|^\[\d{1,9},(\d{1,9})\]<std(?:out|err)>:\s?"
+    r"|^ {0,3}(\d{1,9}):\s(?=\S| {2})|^\[\d{1,9},(\d{1,9})\]<std(?:out|err)>:(?:\s(?!\s))?"
 )
 """The rank in a prefix of torchrun, of pdsh, of `srun --label`, or of `mpirun --tag-output`."""
 SOURCE = re.compile(r"^std(?:out|err) [FP] |^\(\w{1,80} pid=\d+(?:, ip=[\w.:]{1,60})?\)\s?|^[\w.-]{1,80}-\d+\s+\|\s?")

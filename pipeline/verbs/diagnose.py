@@ -167,8 +167,6 @@ def _finding_as_json(one: Diagnosis, log: Log) -> dict[str, object]:
 def _show(screen: Screen, one: Diagnosis, log: Log) -> None:
     finding, entry = _finding_in(one, log), one.entry
     screen.entry(one.check, finding.where, [])
-    if one.frame is not None:
-        screen.line(f"    {one.frame}" + (f": {one.frame.code}" if one.frame.code else ""))
     for line in one.context:
         screen.line(f"    | {line}")
     parts = [("cause", finding.message), ("fix", finding.hint)]

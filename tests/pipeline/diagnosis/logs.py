@@ -7,7 +7,7 @@ from pipeline.diagnosis.diagnose import diagnose_text
 UNSCALE = """Traceback (most recent call last):
   File "train.py", line 90, in <module>
     trainer.train()
-  File "torch/amp/grad_scaler.py", line 264, in _unscale_grads_
+  File "/venv/lib/python3.11/site-packages/torch/amp/grad_scaler.py", line 264, in _unscale_grads_
     raise ValueError("Attempting to unscale FP16 gradients.")
 ValueError: Attempting to unscale FP16 gradients.
 """

@@ -19,7 +19,7 @@ HEALTHY = sorted((Path(__file__).parent / "healthy").glob("*.log"))
 def test_the_earliest_error_comes_first_with_its_line():
     first = diagnose_text("loading\n" + UNSCALE + "RuntimeError: CUDA out of memory.\n")[0]
     assert first.check == "fp16-unscale"
-    assert first.where == "line 7"
+    assert first.where == "train.py:90 in <module>: trainer.train(); line 7"
     assert exit_code_of([first], ExitCode.TRAINING) is ExitCode.TRAINING
     assert exit_code_of([first], ExitCode.PRECISION) is ExitCode.PRECISION
     assert "float32" in first.hint
@@ -37,9 +37,9 @@ def test_a_consequence_comes_after_its_cause_even_where_it_was_printed_first():
 def test_a_rank_is_taken_from_its_prefix():
     log = "\n".join(f"[rank1]: {line}" for line in UNSCALE.splitlines())
     finding = diagnose_text(log)[0]
-    assert finding.where == "line 6, rank 1"
+    assert finding.where == "train.py:90 in <module>: trainer.train(); line 6, rank 1"
     default = diagnose_text(log.replace("[rank1]:", "[default3]:"))[0]
-    assert default.where == "line 6, rank 3"
+    assert default.where == "train.py:90 in <module>: trainer.train(); line 6, rank 3"
 
 
 def test_source_lines_of_a_traceback_are_not_messages():

@@ -69,7 +69,7 @@ def test_a_known_and_an_unrecognised_error_are_found_behind_the_prefix_of_a_laun
 @pytest.mark.parametrize("prefix", ["[rank1]: ", "1: ", " 1: ", "[0,1]<stderr>:", "trainer-1  | [rank1]: "])
 def test_the_rank_and_the_frame_are_read_behind_the_prefix(prefix):
     [finding] = diagnose_text(_prefixed(prefix, UNSCALE))
-    assert finding.where == "line 6, rank 1"
+    assert finding.where == "train.py:90 in <module>: trainer.train(); line 6, rank 1"
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)

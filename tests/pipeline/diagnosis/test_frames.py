@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pipeline.diagnosis.diagnose import diagnose_log
+from pipeline.diagnosis.diagnose import diagnose_log, diagnose_text
 from pipeline.diagnosis.frames import Frame
 
 RUN = "/home/me/halfstep/projects/speech-0a1b2c3d/runs/own-12345678/code/"
@@ -116,3 +116,69 @@ def test_a_token_in_the_code_is_masked():
     token = "hf_" + "a" * 34
     log = traceback(frame("train.py", 3, "main", f'login("{token}")'))
     assert token not in the_frame(log).code
+
+
+HOOK = frame(
+    "/home/me/w/projects/speech-0a1b2c3d/scratch/proof-1/hooks/halfstep_hooks/origins.py", 178, "wrapped", "f()"
+)
+AGENT = frame(f"/home/me/w/payload/{'0a' * 32}.pyz/remote/payload/train.py", 3, "main", "run()")
+PROGRAM = frame("/home/me/venv/bin/accelerate", 8, "<module>", "sys.exit(main())")
+
+
+@pytest.mark.parametrize("error", [ERROR, "OddError: what now\n"], ids=["known", "unrecognised"])
+def test_halfstep_s_own_files_and_installed_programs_are_never_the_place_of_an_error(error):
+    own = frame(f"{RUN}run_clf.py", 174, "main", "trainer.train()")
+    (found,) = diagnose_text(traceback(PROGRAM, own, HOOK, PACKAGE, error=error), "out.log")
+    assert found.where == "run_clf.py:174 in main: trainer.train(); out.log, line 10"
+    (found,) = diagnose_text(traceback(PROGRAM, HOOK, AGENT, PACKAGE, error=error), "out.log")
+    assert found.where == "out.log, line 10"
+
+
+def test_a_script_of_the_project_in_bin_is_a_place():
+    assert the_frame(traceback(frame(f"{RUN}bin/train", 4, "main", "step()"))).path == "bin/train"
+
+
+def test_an_indented_line_of_a_longer_message_belongs_to_its_traceback():
+    error = "RuntimeError: Error(s) in loading state_dict for Net:\n\tMissing key(s): a\n"
+    error += "\tsize mismatch for w: copying a param"
+    error += " with shape torch.Size([2]) from checkpoint, the shape in current model is torch.Size([3]).\n"
+    (found,) = diagnose_log(traceback(frame("train.py", 5, "load", "net.load_state_dict(s)"), PACKAGE, error=error))
+    assert (found.check, found.frame.path) == ("size-mismatch", "train.py")
+
+
+WORKER_ONLY_PACKAGES = (
+    frame(f"{RUN}train.py", 12, "main", "for batch in loader:")
+    + PACKAGE
+    + "ValueError: Caught ValueError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n"
+    + PACKAGE
+)
+FOLLOWED = (
+    PACKAGE + ERROR + "\nDuring handling of the above exception, another exception occurred:\n\n"
+    "Traceback (most recent call last):\n" + frame(f"{RUN}train.py", 12, "main", "step()") + PACKAGE
+)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [traceback(WORKER_ONLY_PACKAGES), traceback(FOLLOWED, error="SystemError: done\n")],
+    ids=["worker", "followed"],
+)
+def test_the_traceback_around_one_in_packages_names_the_line(log):
+    assert str(the_frame(log)).startswith("train.py:12 in main")
+
+
+def test_the_traceback_of_a_later_error_that_did_not_follow_names_no_line():
+    later = traceback(frame("other.py", 1, "f", "g()"), error="OddError: later\n")
+    assert the_frame(traceback(PACKAGE) + later) is None
+    assert the_frame(traceback(PACKAGE) + "Epoch 2\n" * 60 + FOLLOWED + "SystemError: done\n") is None
+
+
+@pytest.mark.parametrize(
+    "code", ["json.loads('{')", "import no_such_module", "raise FileNotFoundError(2, 'No', 'x.csv')"]
+)
+def test_a_real_error_names_the_line_of_the_script(tmp_path, code):
+    script = tmp_path / "train.py"
+    script.write_text(f"import json\ndef step():\n    {code}\nstep()\n")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    found = diagnose_text(done.stderr, "out.log")[0]
+    assert found.where.startswith(f"{script}:3 in step: {code}; out.log, line ")

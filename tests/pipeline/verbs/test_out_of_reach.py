@@ -83,7 +83,7 @@ def test_diagnose_reads_the_local_output(types: Types, records: Records) -> None
     code, answer, _ = types("diagnose", RUN)
     assert code == 40, "what the log says counts for more than where it was read"
     assert [finding["check"] for finding in answer["findings"]] == ["fp16-unscale", "unreachable"]
-    assert answer["findings"][0]["where"] == f"output of {RUN}, line 4"
+    assert answer["findings"][0]["where"] == f"train.py:9 in <module>; output of {RUN}, line 4"
     assert (answer["host"], answer["config"], answer["run"]) == ("titan", "plain", RUN)
 
 
