@@ -11,6 +11,7 @@ from pathlib import Path
 
 from remote.errors import FixRefused
 from remote.project.included_files import walk_project
+from remote.project.limits import Limits, too_much_python
 from remote.project.paths import resolved
 from remote.project.real_paths import is_inside, real_path_of
 from remote.protocol.regular import open_regular
@@ -34,7 +35,10 @@ class DiskTree:
         self._places = [resolved(root)]
 
     def paths(self) -> tuple[str, ...]:
-        """Return the sorted paths of all files. Raises FixRefused if a folder cannot be listed."""
+        """Return the sorted paths of all files.
+
+        Raises FixRefused if a folder cannot be listed, or if there are too many files or too much Python code.
+        """
         return self._paths
 
     def read(self, path: str) -> bytes:
@@ -70,6 +74,9 @@ class DiskTree:
             )
         if walk.cut:
             raise FixRefused(f"{self.root} holds too many files", hint="add files that are not code to .pipelineignore")
+        sizes = {path: status.st_size for path, status in walk.files.items()}
+        if message := too_much_python(sizes, Limits()):
+            raise FixRefused(message, hint="add folders that the training does not need to .pipelineignore")
         return tuple(sorted(walk.files))
 
 

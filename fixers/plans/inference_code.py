@@ -102,8 +102,8 @@ class _Search:
     def casting(self) -> Mapping[str, frozenset[str]]:
         """The functions of other modules that cast a model to bfloat16. The main code of a module has an empty name."""
         outside = (each.path for each in self.modules if each.path not in self.trained)
-        texts = {path: self.owners.read(path) for path in outside if path.endswith(".py")}
-        sources = (source_of(path, data) for path, data in texts.items() if b"bfloat16" in data)
+        texts = ((path, self.owners.read(path)) for path in outside if path.endswith(".py"))
+        sources = (source_of(path, data) for path, data in texts if b"bfloat16" in data)
         found = {each.path: functions_casting_models(each) for each in sources if each is not None}
         return {path: names for path, names in found.items() if names}
 

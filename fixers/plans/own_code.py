@@ -144,16 +144,16 @@ def _engines(created: Sequence[str], tree: Tree, modules: Sequence[str]) -> Code
 
     A name that several modules define is ignored.
     """
-    texts: dict[str, bytes] = {}
-    for path in modules:
-        with suppress(OSError):
-            texts[path] = tree.read(path)
     found, new = set(created), set(created)
     while new:
         names = {each.rpartition(":")[2] for each in new}
         names -= {name for name in names if sum(each.endswith(f":{name}") for each in found) > 1}
-        using = {path: text for path, text in texts.items() if any(name.encode() in text for name in names)}
-        new = {f"{path}:{each}" for path, text in using.items() for each in engines_in(text, names)} - found
+        new = set[str]()
+        for path in modules if names else ():
+            with suppress(OSError):
+                text = tree.read(path)
+                if any(name.encode() in text for name in names):
+                    new |= {f"{path}:{each}" for each in engines_in(text, names)} - found
         found |= new
     return CodeFacts(engines=tuple(sorted(found)))
 

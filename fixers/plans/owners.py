@@ -29,6 +29,8 @@ from fixers.sources.notebook_commands import is_notebook
 
 PYTHON = (".py", ".ipynb")
 EVALUATION = re.compile(r"(?:^|[/_-])(?:eval\w*|inference|benchmarks?|filter(?:ing)?|generation|demos?)(?=[/_.-])")
+MOST_OTHER_TEXT = 64 * 2**20
+"""The size of all notebooks, configs, commands and documents that are read. The others are data."""
 NAMES = re.compile(rb"[A-Za-z_]\w*")
 CALLS = re.compile(rb"^\w[\w.]*\(", re.MULTILINE)
 """Matches a call at module level. A file with such calls and without definitions is a script."""
@@ -247,10 +249,14 @@ class Owners:
         return tuple(self._read_texts())
 
     def _read_texts(self) -> Iterator[tuple[str, bytes]]:
+        room = MOST_OTHER_TEXT
         for path in self.tree.paths():
             if reads_settings(path) or path.endswith(PYTHON):
                 with suppress(OSError):
-                    yield path, self.tree.read(path)
+                    data = self.tree.read(path)
+                    room -= 0 if path.endswith(".py") else len(data)
+                    if path.endswith(".py") or room >= 0:
+                        yield path, data
 
 
 def commands_naming(configs: Iterable[str], changes: Iterable[FileChange]) -> frozenset[str]:

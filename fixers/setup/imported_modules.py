@@ -7,6 +7,7 @@ import posixpath
 import sys
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
@@ -17,7 +18,7 @@ from fixers.setup.project_packages import REQUIREMENTS
 from fixers.setup.started_files import python_files_of, scripts_of_shell
 from fixers.setup.started_module import start_of
 from fixers.sources.module_files import ModuleIndex, files_of, imported_names
-from fixers.sources.syntax import parse_python
+from fixers.sources.syntax import LARGEST_BYTES, parse_python
 from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
@@ -130,7 +131,7 @@ def _files_of_script(tree: Tree, command: Sequence[str], search_path: Sequence[s
         if path in seen:
             continue
         seen.add(path)
-        data, folder = tree.read(path), posixpath.dirname(path)
+        data, folder = _read_code(tree, path), posixpath.dirname(path)
         if any(word in data for word in OWN_MODULES):
             return "", []
         extended = extended or OWN_PATH in data
@@ -140,6 +141,14 @@ def _files_of_script(tree: Tree, command: Sequence[str], search_path: Sequence[s
             loaded = tuple(_files_loaded(module, folder, paths, start.roots))
             new += loaded or (index.files_of(module, folder) if extended else ())
     return start.path, _only_well_known(files) if extended else files
+
+
+def _read_code(tree: Tree, path: str) -> bytes:
+    """Return the content of a file, or b"" if it is too large to be analysed."""
+    with suppress(OSError):
+        data = tree.read(path)
+        return data if len(data) <= LARGEST_BYTES else b""
+    return b""
 
 
 def _only_well_known(files: list[Loaded]) -> list[Loaded]:
@@ -177,7 +186,7 @@ def files_reached(tree: Tree, command: Sequence[str]) -> frozenset[str] | None:
         if path in seen:
             continue
         seen.add(path)
-        data = tree.read(path)
+        data = _read_code(tree, path)
         if any(word in data for word in INDIRECT):
             return None
         for module in _imports_anywhere(data):

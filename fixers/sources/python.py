@@ -15,7 +15,7 @@ from fixers.sources.names import Names, index_names
 from fixers.sources.python_text import MappedText, map_python, parse_module
 from fixers.sources.shells import is_shell
 from fixers.sources.splice import Edit, EditRefused, line_of, newline_of
-from fixers.sources.syntax import parse_python
+from fixers.sources.syntax import count_words, parse_python
 
 T = TypeVar("T")
 PROSE = re.compile(r"\s")
@@ -206,10 +206,15 @@ def reads_python(path: str) -> bool:
 
 
 class KeptTrees:
-    """A cache of parsed modules for later planning steps, up to a limit of source bytes."""
+    """A cache of parsed modules for later planning steps, up to a limit of source bytes.
+
+    The memory of a tree grows with its words and signs, which have four or more bytes on average in written code.
+    Denser code counts as if each of them had this size.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._size = 0
         self._held: dict[tuple[str, bytes], PythonSource] = {}
         self._plain: dict[bytes, ast.Module] = {}
 
@@ -220,11 +225,16 @@ class KeptTrees:
             source = read_python(path, data)
             if self._fits(data):
                 self._held[path, data] = source
+                self._size += _weight(data)
         return source
 
     def take(self, path: str, data: bytes) -> PythonSource:
         """Remove the file's tree from the cache and return it. If the file is not cached, parse it."""
-        return self._held.pop((path, data), None) or read_python(path, data)
+        source = self._held.pop((path, data), None)
+        if source is None:
+            return read_python(path, data)
+        self._size -= _weight(data)
+        return source
 
     def parse(self, data: bytes) -> ast.Module:
         """Parse a module as its bytes declare, and cache its tree if it fits. Raises SyntaxError."""
@@ -233,15 +243,21 @@ class KeptTrees:
             tree = parse_python(data)
             if self._fits(data):
                 self._plain[data] = tree
+                self._size += _weight(data)
         return tree
 
     def clear(self) -> None:
         self._held.clear()
         self._plain.clear()
+        self._size = 0
 
     def _fits(self, data: bytes) -> bool:
-        texts = (*(held for _, held in self._held), *self._plain, data)
-        return sum(map(len, texts)) <= self._limit
+        return self._size + len(data) <= self._limit and self._size + _weight(data) <= self._limit
+
+
+def _weight(data: bytes) -> int:
+    """Return the size of the code, or four bytes for each of its words and signs if that is more."""
+    return max(len(data), 4 * count_words(data))
 
 
 def read_python(path: str, data: bytes) -> PythonSource:

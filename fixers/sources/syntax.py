@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import signal
 import threading
 import warnings
@@ -12,7 +13,9 @@ from contextlib import contextmanager, nullcontext
 from fixers.sources.child_nodes import FIELDS, child_nodes
 
 LARGEST_BYTES = 2**20
-"""A syntax tree needs up to 1,500 times the memory of its source: `a;a;a` is the worst known case."""
+MOST_WORDS = 200_000
+"""A syntax tree needs up to 1.5 kB for each word and sign of its source. Written code has 5 bytes for each of them."""
+WORD_OR_SIGN = re.compile(rb"\w+|[^\w\s]")
 LONG_BYTES = 2**16
 DEEPEST = 200
 """Functions of this program and of `ast` that visit a tree recursively need up to four calls for a level. Python allows
@@ -32,6 +35,8 @@ def parse_python(source: bytes | str) -> ast.Module:
     """Return the syntax tree. Raises SyntaxError for invalid Python, and for code that is too large or too deep."""
     if len(source) > LARGEST_BYTES:
         raise Oversized(f"{len(source)} bytes of Python: too large to be a source file")
+    if len(source) > MOST_WORDS and (words := count_words(source)) > MOST_WORDS:
+        raise Oversized(f"{words:,} words and signs of Python: too large to be a source file")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -41,6 +46,12 @@ def parse_python(source: bytes | str) -> ast.Module:
         raise SyntaxError(str(error) or type(error).__name__) from None
     _require_analysable(tree)
     return tree
+
+
+def count_words(source: bytes | str) -> int:
+    """Return the number of words and signs in the source, also in its texts and comments."""
+    data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
+    return sum(1 for _ in WORD_OR_SIGN.finditer(data))
 
 
 @contextmanager

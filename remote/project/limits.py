@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 from remote.project.included_files import Walk, shown
@@ -19,12 +19,16 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of an upload of code. An untracked file of `large_bytes` or more causes a warning."""
+    """The limits of an upload of code. An untracked file of `large_bytes` or more causes a warning.
+
+    `python_bytes` is the size of all Python files: the fixers keep them in memory.
+    """
 
     file_bytes: int = 100 * 10**6
     large_bytes: int = LARGE_BYTES
     total_bytes: int = 2 * 10**9
     files: int = 20_000
+    python_bytes: int = 256 * 10**6
 
 
 def judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
@@ -39,13 +43,10 @@ def judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
     others = {path: size for path, size in sizes.items() if path not in big}
     total = sum(others.values())
     if total > limits.total_bytes:
-        folders: Counter[str] = Counter()
-        for path, size in others.items():
-            folders[_upper_folder(path)] += size
-        yield _too_large(
-            f"{quantity(total)} in total, over {quantity(limits.total_bytes)}; most of it in {_top(folders)}",
-            "add files that are not code to .pipelineignore",
-        )
+        message = f"{quantity(total)} in total, over {quantity(limits.total_bytes)}; most of it in {_folders(others)}"
+        yield _too_large(message, "add files that are not code to .pipelineignore")
+    if message := too_much_python(sizes, limits):
+        yield _too_large(message, "add folders that the training does not need to .pipelineignore")
     if len(sizes) > limits.files or walk.cut:
         counts = Counter(_upper_folder(path) for path in sizes)
         total_count = f"{count(len(sizes), 'file')}{' or more' if walk.cut else ''}"
@@ -54,6 +55,15 @@ def judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
             f"{total_count}, over {limits.files:,}; most of them in {largest}",
             "add files that are not code to .pipelineignore",
         )
+
+
+def too_much_python(sizes: Mapping[str, int], limits: Limits) -> str:
+    """Return what is wrong with the size of all Python files, or ""."""
+    python = {path: size for path, size in sizes.items() if path.endswith(".py")}
+    if sum(python.values()) <= limits.python_bytes:
+        return ""
+    total, most = quantity(sum(python.values())), quantity(limits.python_bytes)
+    return f"{total} of Python files, over {most}; most of it in {_folders(python)}"
 
 
 def judge_untracked(walk: Walk, limits: Limits) -> Iterable[Finding]:
@@ -69,6 +79,14 @@ def judge_untracked(walk: Walk, limits: Limits) -> Iterable[Finding]:
             where=shown(max(large, key=large.__getitem__)),
             hint="add them to .pipelineignore; if the job needs them, set `data: {path: ...}` in the config",
         )
+
+
+def _folders(sizes: Mapping[str, int]) -> str:
+    """Return the largest folders with the sum of these sizes."""
+    folders: Counter[str] = Counter()
+    for path, size in sizes.items():
+        folders[_upper_folder(path)] += size
+    return _top(folders)
 
 
 def _upper_folder(path: str) -> str:

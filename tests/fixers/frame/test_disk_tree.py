@@ -102,3 +102,11 @@ def test_SE_a_file_below_a_folder_that_was_replaced_after_the_walk_is_not_read(
     with pytest.raises(FixRefused, match=r"^src/a\.py was changed while the project was read"):
         tree.read("src/a.py")
     assert tree.read("b.py") == b"b.py"
+
+
+def test_SE_a_project_with_too_much_python_is_refused_before_its_files_are_read(tmp_path: Path) -> None:
+    for number in range(20):
+        with (tmp_path / f"m{number}.py").open("wb") as file:
+            file.truncate(15 * 10**6)
+    with pytest.raises(FixRefused, match=r"300\.0 MB of Python files, over 256\.0 MB"):
+        DiskTree(tmp_path).paths()

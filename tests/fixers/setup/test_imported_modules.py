@@ -3,12 +3,14 @@
 import pytest
 
 from fixers.setup.imported_modules import (
+    files_of_script,
     files_reached,
     imports_of_script,
     lacking_with_only_torch,
     packages_of,
     trackers_of_script,
 )
+from fixers.sources.syntax import LARGEST_BYTES
 from tests.fixers.setup_rig import MemoryTree
 
 LOCAL = {"own/__init__.py": b"from .parts import part\nimport cv2\n", "own/parts.py": b"import sklearn.svm\n"}
@@ -139,3 +141,11 @@ def test_SE_a_module_that_is_imported_many_times_is_looked_up_once():
     source = b"import " + b"own," * 5000 + b"own\n"
     assert imports_of_script(Counting({"train.py": source, **LOCAL}), ["python", "train.py"])[1] == ("cv2", "sklearn")
     assert len(read) < 10
+
+
+def test_SE_the_content_of_a_file_that_is_too_large_to_be_analysed_is_not_kept():
+    files = {"train.py": b"import data\n", "data.py": b"import numpy\n#" + b"#" * LARGEST_BYTES}
+    assert files_of_script(MemoryTree(files), ("python", "train.py")) == (
+        "train.py",
+        (("train.py", b"import data\n"), ("data.py", b"")),
+    )

@@ -28,14 +28,14 @@ def test_a_changed_or_renamed_file_is_parsed_again() -> None:
 
 
 def test_modules_beyond_the_limit_are_not_kept() -> None:
-    trees = KeptTrees(10)
+    trees = KeptTrees(14)
     kept, other = trees.read("a.py", b"x = 1\n"), trees.read("b.py", b"y = 1\n")
     assert trees.take("b.py", b"y = 1\n") is not other
     assert trees.take("a.py", b"x = 1\n") is kept
 
 
 def test_trees_of_files_and_plain_modules_share_the_limit() -> None:
-    trees = KeptTrees(10)
+    trees = KeptTrees(14)
     kept, other = trees.read("a.py", b"x = 1\n"), trees.parse(b"y = 1\n")
     assert trees.parse(b"y = 1\n") is not other
     assert trees.read("a.py", b"x = 1\n") is kept
@@ -46,3 +46,10 @@ def test_cleared_modules_are_parsed_again() -> None:
     first = trees.read("a.py", b"x = 1\n")
     trees.clear()
     assert trees.take("a.py", b"x = 1\n") is not first
+
+
+def test_SE_dense_code_whose_tree_is_large_counts_more_than_its_size() -> None:
+    trees = KeptTrees(100)
+    dense, written = b"a;" * 20, b"value = 12345\n" * 3
+    assert trees.parse(dense) is not trees.parse(dense)
+    assert trees.parse(written) is trees.parse(written)

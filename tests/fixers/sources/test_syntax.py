@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from fixers.sources.syntax import LONG_BYTES, parse_python
+from fixers.sources.syntax import LARGEST_BYTES, LONG_BYTES, MOST_WORDS, Oversized, parse_python
 
 HOSTILE = r"""
 import signal
@@ -33,6 +33,14 @@ def test_SE_ctrl_c_ends_a_parse_that_would_take_an_hour() -> None:
             assert child.wait(timeout=60) == -signal.SIGINT
         finally:
             child.kill()
+
+
+def test_SE_dense_code_is_refused_before_its_tree_fills_the_memory() -> None:
+    with pytest.raises(Oversized, match="200,001 words and signs"):
+        parse_python(b"a;" * (MOST_WORDS // 2) + b"a")
+    assert parse_python(b"a;" * (MOST_WORDS // 2 - 1) + b"a").body
+    written = b"total_value = compute_values(first_argument, second_argument)\n"
+    assert parse_python(written * (LARGEST_BYTES // len(written))).body
 
 
 @pytest.mark.parametrize("source", ["x = 1\n", "x = (\n", "x = 1\n" * LONG_BYTES, "x = (\n" * LONG_BYTES], ids=range(4))

@@ -92,3 +92,13 @@ def test_without_git_every_large_file_is_warned_about_until_it_is_ignored(tmp_pa
     assert list(checks(scan_project(tmp_path))) == ["large-untracked"]
     (tmp_path / ".pipelineignore").write_text("data/\n")
     assert checks(scan_project(tmp_path)) == {}
+
+
+def test_SE_python_files_beyond_the_memory_of_the_fixers_are_an_error(tmp_path):
+    sparse(tmp_path / "generated" / "a.py", 200 * 10**6 // 3)
+    sparse(tmp_path / "generated" / "b.py", 200 * 10**6 // 3)
+    limits = Limits(python_bytes=10**8)
+    assert "too-large" not in checks(scan_project(tmp_path, limits=Limits(python_bytes=2 * 10**8)))
+    assert checks(scan_project(tmp_path, limits=limits))["too-large"] == (
+        "133.3 MB of Python files, over 100.0 MB; most of it in generated/ (133.3 MB)"
+    )
