@@ -46,6 +46,7 @@ from fixers.frame.site import Site
 from fixers.setup import environment
 from fixers.setup.audio_imports import AudioUse, uses_of
 from fixers.setup.project_packages import ProjectPackages, names_of
+from fixers.setup.torch_companions import NEWEST_TORCHAUDIO
 from remote.host import read_answer
 from remote.protocol.audio import AudioFacts
 from remote.protocol.exits import ExitCode
@@ -71,8 +72,6 @@ BUILD = re.compile(r"cpu|cu\d{2,3}")
 DATASETS_WITH_TORCHCODEC = (4,)
 TORCHAUDIO_WITH_TORCHCODEC = (2, 9)
 """torchaudio.load calls torchcodec since this release (torchaudio 2.9, `load_with_torchcodec`)."""
-NEWEST_TORCHAUDIO = (2, 11)
-"""Up to this release, each release of torchaudio was built for the torch release of the same number."""
 OR_OFF = ', or fixers: {audio-backends: "off"} if the command does not use it'
 """The end of a hint about a package that the command may not use although its code does."""
 OLDEST_FFMPEG, NEWEST_FFMPEG = 4, 8

@@ -17,7 +17,9 @@ What it does
     If the project lists no requirements and its script imports packages other than torch, nothing is installed: an
     error names the packages. It is a warning if they may be in an existing venv or in PYTHONPATH.
 
-    The torch build matches the card and its driver. Without a driver, it is the CPU build. These builds come from
+    The torch build matches the card and its driver. Without a driver, it is the CPU build. torchaudio needs the torch
+    release of its own number: without versions, `torch` and `torchaudio` become 2.11, the newest torchaudio.
+    Requirements of torch, torchaudio and torchvision that exclude each other are an error. The builds come from
     download.pytorch.org/whl. If that server is unreachable, the host's default index is used; for Linux on x86-64, its
     torch is a CUDA build of several GB. The size is shown before the download and compared with the free disk space.
 
@@ -45,8 +47,7 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fixers.frame.change import HostChange, Plan
@@ -56,8 +57,10 @@ from fixers.frame.site import Site
 from fixers.setup.flash_attention import PACKAGES
 from fixers.setup.imported_modules import judge_only_torch
 from fixers.setup.project_packages import NoPackages, ProjectPackages, read_files, read_packages
-from fixers.setup.torch_builds import Choice, choose_build, driver_supports, runs_on
+from fixers.setup.torch_builds import driver_supports, supports_card
+from fixers.setup.torch_companions import Demand, name_limits, newest_release, read_demands
 from fixers.setup.torch_requirement import BadTorch, TorchRequirement, parse_torch_requirement
+from fixers.setup.torch_selection import CPU, Selection, select_torch
 from fixers.setup.trainer_packages import TRAINER_REQUIREMENTS
 from remote.host import Host
 from remote.protocol.exits import ExitCode
@@ -78,8 +81,6 @@ VENV = "venv"
 """The venv's folder, relative to the project, if no interpreter is configured."""
 OFFICIAL_INDEX = "https://download.pytorch.org/whl/{build}"
 """PyTorch's package indexes, one for each build (https://pytorch.org/get-started/locally)."""
-CPU = "cpu"
-ARCHITECTURE = re.compile(r"(sm|compute)_([0-9]{1,8})([0-9])[af]?")
 
 
 def plan(site: Site) -> Plan:
@@ -103,10 +104,15 @@ def _planned(site: Site, survey: Survey, venv: str | None, unfit: Finding, *, ke
     if isinstance(wanted, Finding):
         return Plan((unfit, wanted))
     torch, packages = wanted
-    choice = None if keep else _choice(site.gpu, survey.driver, torch)
-    if venv is None or (_has_card(site) and choice is None and not keep):
-        return Plan((unfit, _impossible(survey.interpreter, site.gpu, survey.driver, venv)))
-    args = {**_request(site, settings, torch, choice, packages), "contents": contents_of(site), "keep": keep}
+    demands = read_demands(site.tree, packages)
+    if (excluded := _judge_demands(torch, demands)) is not None:
+        return Plan((unfit, excluded))
+    installed = survey.interpreter.torch if keep else None
+    selection = select_torch(torch, demands, site.gpu, survey, installed)
+    if venv is None or selection is None:
+        return Plan((unfit, _impossible(survey.interpreter, site.gpu, survey.driver, venv, name_limits(demands))))
+    by_url = torch.by_url
+    args = {**_request(site, settings, selection, packages, by_url=by_url), "contents": contents_of(site), "keep": keep}
     summary = _summary(venv, args, site)
     change = HostChange(name, summary, "fix.environment.create", {**args, "venv": venv}, undo="fix.undo")
     lists_packages = packages.files or packages.packages or settings.get("requirements") is not None
@@ -164,12 +170,11 @@ def _venv_for(site: Site, of_interpreter: str | None) -> str | None:
 
 
 def _request(
-    site: Site, settings: Mapping[str, Any], torch: TorchRequirement, choice: Choice | None, packages: ProjectPackages
+    site: Site, settings: Mapping[str, Any], selection: Selection, packages: ProjectPackages, *, by_url: bool
 ) -> dict[str, Any]:
     """Return the arguments of the payload operation, except the path of the venv."""
     assert site.project is not None
-    assert site.survey is not None
-    build = torch.build or (choice.tag if choice else _default_build(site.survey))
+    build = selection.build
     index = str(settings.get("index") or "").replace("{build}", build or CPU)
     capability = site.gpu.capability if site.gpu is not None and not site.gpu.assumed else ()
     return {
@@ -178,9 +183,10 @@ def _request(
         "base": str(settings.get("base") or BASE),
         "requirements": list(packages.files),
         "packages": [*packages.packages, *_of_trainer(site)],
-        "torch": torch.at(choice.torch) if choice else torch.requirement,
+        "torch": selection.torch,
+        "companions": list(selection.companions),
         "index": index,
-        "build_index": OFFICIAL_INDEX.replace("{build}", build) if build and not (index or torch.by_url) else "",
+        "build_index": OFFICIAL_INDEX.replace("{build}", build) if build and not (index or by_url) else "",
         "find_links": str(settings.get("find_links") or ""),
         "no_index": bool(settings.get("no_index")),
         "capability": list(capability),
@@ -205,11 +211,6 @@ def _unusable_flash(gpu: Gpu | None) -> list[str]:
     return [name for name, since in PACKAGES.items() if gpu is None or tuple(gpu.capability) < since]
 
 
-def _default_build(survey: Survey) -> str:
-    """Return the CPU build for Linux without a driver. For other systems, return "": the index's default build."""
-    return CPU if not survey.driver.version and survey.machine.system.startswith("Linux") else ""
-
-
 def _summary(venv: str, args: Mapping[str, Any], site: Site) -> str:
     build = args["build_index"].rpartition("/")[2]
     why = f": the host has no {site.gpu.name}" if build == CPU and site.gpu is not None and site.gpu.assumed else ""
@@ -218,11 +219,7 @@ def _summary(venv: str, args: Mapping[str, Any], site: Site) -> str:
     torch = args["torch"] + (f" ({build}{why})" if build else "")
     if args["keep"]:
         return f"install {', '.join(more or [torch])} into {venv} on the host"
-    return f"create {venv} on the host with {', '.join([torch, *more])}"
-
-
-def _has_card(site: Site) -> bool:
-    return site.gpu is not None and not site.gpu.assumed
+    return f"create {venv} on the host with {', '.join([torch, *args['companions'], *more])}"
 
 
 def _judge_mark(site: Site, host: Host, tree: str, venv: str | None) -> Finding | None:
@@ -254,7 +251,7 @@ def judge_interpreter(python: Interpreter, gpu: Gpu | None, driver: Driver) -> F
         return None
     if torch.cuda is None:
         return _error(f"torch {torch.version} is a CPU build, but the host has a {gpu.name}", python.path)
-    if torch.arch_list and not _supports_card(torch.arch_list, gpu.capability):
+    if torch.arch_list and not supports_card(torch.arch_list, gpu.capability):
         return _error(
             f"torch {torch.version} contains no code for {gpu.name}: {' '.join(torch.arch_list)}", python.path
         )
@@ -262,14 +259,6 @@ def judge_interpreter(python: Interpreter, gpu: Gpu | None, driver: Driver) -> F
     if driver.version and major is not None and not driver_supports(driver.version, major):
         return _error(f"driver {driver.version} does not support CUDA {torch.cuda}, which torch needs", python.path)
     return None
-
-
-def _supports_card(arch_list: tuple[str, ...], capability: tuple[int, int]) -> bool:
-    """Return True if the build has machine code for the card, or PTX that the driver can compile."""
-    found = [ARCHITECTURE.fullmatch(arch) for arch in arch_list]
-    built = [(match[1], (int(match[2]), int(match[3]))) for match in found if match]
-    codes = tuple(arch for kind, arch in built if kind == "sm")
-    return runs_on(codes, capability) or any(kind == "compute" and arch <= capability for kind, arch in built)
 
 
 def venv_of(interpreter: str, tree: str) -> str | None:
@@ -280,18 +269,23 @@ def venv_of(interpreter: str, tree: str) -> str | None:
     return folder if plain and program.startswith("python") else None
 
 
-def _choice(gpu: Gpu | None, driver: Driver, torch: TorchRequirement) -> Choice | None:
-    if gpu is None or gpu.assumed or not driver.version:
+def _judge_demands(torch: TorchRequirement, demands: Sequence[Demand]) -> Finding | None:
+    """Return an error if the requirements and the setting exclude each other for every release of torch."""
+    if newest_release(torch, demands, newer=True) is not None or newest_release(torch, ()) is None:
         return None
-    return choose_build(gpu.capability, driver.version, torch.allows)
+    setting = f", and fixers.environment.torch is {torch.requirement}" if torch.clauses else ""
+    message = f"no release of torch fits all requirements: {name_limits(demands)}{setting}"
+    hint = "torchaudio X.Y needs torch X.Y, and torchvision 0.(Y + 15) needs torch 2.Y: correct one of them"
+    return _error(message, demands[0].where, hint)
 
 
-def _impossible(python: Interpreter, gpu: Gpu | None, driver: Driver, venv: str | None) -> Finding:
+def _impossible(python: Interpreter, gpu: Gpu | None, driver: Driver, venv: str | None, limits: str) -> Finding:
     if venv is None:
         message = f"{python.path} is outside the project, so no venv is created there"
         return _error(message, python.path, "python: venv/bin/python in the host file")
     card = f"{gpu.name} ({gpu.capability[0]}.{gpu.capability[1]})" if gpu else "no card"
-    message = f"no torch build since 2.8 that the config allows supports {card} with driver {driver.version or 'none'}"
+    allowed = f"the config allows, and {limits}," if limits else "the config allows"
+    message = f"no torch build since 2.8 that {allowed} supports {card} with driver {driver.version or 'none'}"
     return _error(message, python.path, "update the driver, or create the environment by hand")
 
 

@@ -7,7 +7,8 @@ in issue 182250; 2.8 is assumed to equal 2.9). Drivers: NVIDIA, CUDA Compatibili
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 
 from remote.protocol.dataclass import dataclass
 from remote.protocol.text import whole_number
@@ -41,6 +42,7 @@ BUILDS = (
     Build("cu130", (13, 0), (2, 9), (2, 13), FROM_TURING),
     Build("cu132", (13, 2), (2, 12), (2, 13), FROM_TURING),
 )
+ARCHITECTURE = re.compile(r"(sm|compute)_([0-9]{1,8})([0-9])[af]?")
 OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
 """The first driver that supports every toolkit of a CUDA major version."""
 
@@ -54,20 +56,33 @@ class Choice:
 
 
 def choose_build(
-    capability: Capability, driver: str, allowed: Callable[[int, int], bool] = lambda major, minor: True
+    capability: Capability,
+    driver: str,
+    allowed: Callable[[int, int], bool] = lambda major, minor: True,
+    tags: Collection[str] = (),
 ) -> Choice | None:
     """Return the newest allowed torch release that supports the card and the driver, with its newest CUDA build.
 
-    Return None if no build is suitable.
+    With `tags`, only builds with these tags are considered. Return None if no build is suitable.
     """
     fitting = [
         Choice((build.since[0], minor), build.tag)
         for build in BUILDS
-        if runs_on(build.architectures, capability) and driver_supports(driver, build.cuda[0])
+        if (not tags or build.tag in tags)
+        and runs_on(build.architectures, capability)
+        and driver_supports(driver, build.cuda[0])
         for minor in range(build.since[1], build.until[1] + 1)
         if allowed(build.since[0], minor)
     ]
     return max(fitting, key=lambda choice: (choice.torch, choice.tag), default=None)
+
+
+def supports_card(arch_list: tuple[str, ...], capability: tuple[int, int]) -> bool:
+    """Return True if the build has machine code for the card, or PTX that the driver can compile."""
+    found = [ARCHITECTURE.fullmatch(arch) for arch in arch_list]
+    built = [(match[1], (int(match[2]), int(match[3]))) for match in found if match]
+    codes = tuple(arch for kind, arch in built if kind == "sm")
+    return runs_on(codes, capability) or any(kind == "compute" and arch <= capability for kind, arch in built)
 
 
 def runs_on(architectures: tuple[Capability, ...], capability: Capability) -> bool:

@@ -51,6 +51,12 @@ class TorchRequirement:
             return self.requirement
         return f"torch{clause}" if exact or not self.clauses else f"{self.requirement},{clause}"
 
+    def until(self, minor: tuple[int, int]) -> str:
+        """Return the requirement, restricted to the releases up to this minor version."""
+        if self.by_url or any(operator in ("==", "===") for operator, _ in self.clauses):
+            return self.requirement
+        return f"{self.requirement}{',' if self.clauses else ''}<{minor[0]}.{minor[1] + 1}"
+
     def allows(self, major: int, minor: int) -> bool:
         """Return True if a release of this minor version can satisfy every clause."""
         return all(_allows(operator, version, (major, minor)) for operator, version in self.clauses)
@@ -67,14 +73,15 @@ def parse_torch_requirement(value: object) -> TorchRequirement:
     if URL.fullmatch(text):
         return TorchRequirement(text)
     named = NAMED.fullmatch(text)
-    parsed = _parse_specifier((named[1] if named else text).strip()) if not text.lower().startswith("pytorch") else None
+    parsed = parse_specifier((named[1] if named else text).strip()) if not text.lower().startswith("pytorch") else None
     if parsed is None:
         message = f'{text!r} is neither a version ("2.13.0") nor a specifier (">=2.4,<2.14") nor a requirement of torch'
         raise BadTorch(message, _nearest(text))
     return parsed
 
 
-def _parse_specifier(text: str) -> TorchRequirement | None:
+def parse_specifier(text: str) -> TorchRequirement | None:
+    """Return the requirement of torch with this version or these clauses, or None if the text is neither."""
     if not text:
         return TorchRequirement("torch")
     if BARE.fullmatch(text):
@@ -112,7 +119,7 @@ def _nearest(text: str) -> str:
     for pattern, replacement in REPAIRS:
         text = pattern.sub(replacement, text)
     text = text.strip().rstrip(",.")
-    return text if text and _parse_specifier(text) is not None else ""
+    return text if text and parse_specifier(text) is not None else ""
 
 
 def _release(version: str) -> Release:

@@ -7,7 +7,7 @@ import pytest
 from fixers.frame.pins import INSTALLED
 from fixers.frame.target import Target
 from fixers.settings.port_forms import judge_script
-from fixers.setup.environment import ARCHITECTURE
+from fixers.setup.torch_builds import ARCHITECTURE
 from fixers.setup.torch_requirement import BadTorch, parse_torch_requirement
 from fixers.sources.shell_words import scan_shell
 from remote.protocol.text import version_numbers

@@ -182,12 +182,13 @@ def _steps(
     """
     packages = wanted.pip_arguments
     names = [*args["requirements"], *args["packages"]]
+    companions = list(args.get("companions", ()))
     if args["index"]:
         yield args["torch"], [*sources, "--index-url", args["index"], args["torch"]]
         if packages:
-            yield ", ".join(names), [*sources, *packages]
+            yield ", ".join([*companions, *names]), [*sources, *companions, *packages]
     else:
-        yield ", ".join([args["torch"], *names]), [*sources, *extra, args["torch"], *packages]
+        yield ", ".join([args["torch"], *companions, *names]), [*sources, *extra, args["torch"], *companions, *packages]
     if wanted.deferred:
         listed = os.path.join(temporary, "deferred.txt")
         with open(listed, "w", encoding="utf-8") as file:

@@ -34,6 +34,7 @@ def change(words, build="cu129", **args):
         "requirements": ["requirements.txt"],
         "packages": [],
         "torch": "torch==2.13.*",
+        "companions": [],
         "index": "",
         "build_index": f"https://download.pytorch.org/whl/{build}" if build else "",
         "find_links": "",
