@@ -8,6 +8,7 @@ import os
 from typing import Callable, List, Tuple
 
 from remote.payload.checkpoints.files import OPTIMIZER, STATE, WEIGHTS, list_names, step_of
+from remote.payload.checkpoints.own_format import without_own_formats
 from remote.payload.files.records import read_record, write_record
 from remote.protocol.dataclass import dataclass
 from remote.protocol.layout import RunLayout
@@ -43,7 +44,8 @@ def find_checkpoints(run_root: str) -> List[str]:
     """Return every checkpoint-N folder that a job of the run wrote, newest step first.
 
     For equal steps, checkpoints/ and code/ come first. A checkpoint that was sent with the project counts only if a job
-    has replaced its weights, its optimizer or its trainer state.
+    has replaced its weights, its optimizer or its trainer state. A folder that the script wrote in another format than
+    Trainer's is left out.
     """
     try:
         earlier = sorted(name for name in os.listdir(run_root) if name.startswith(EARLIER_CODE))
@@ -57,7 +59,7 @@ def find_checkpoints(run_root: str) -> List[str]:
         _search(root, 0, found)
         folders += [folder for folder in found if parent in ("checkpoints", KEPT) or not was_sent(root, folder)]
     # The sort is stable, so checkpoints of the same step keep the order of their parent folders.
-    return sorted(folders, key=step_of, reverse=True)
+    return sorted(without_own_formats(RunLayout(run_root), folders), key=step_of, reverse=True)
 
 
 def _sent_with_project(run_root: str) -> Callable[[str, str], bool]:
