@@ -18,6 +18,7 @@ from click.shell_completion import shell_complete
 from pipeline import __version__
 from pipeline.cli.completion import COMPLETE, install_completion
 from pipeline.cli.group import Verbs
+from pipeline.cli.terminal import restored_terminal
 from pipeline.loading import load, uninterrupted
 from remote.errors import (
     BadUsage,
@@ -62,7 +63,8 @@ def main() -> None:
     """Run the verb and exit with its documented exit code; no error prints a traceback."""
     open_streams()
     try:
-        code = run(sys.argv[1:])
+        with restored_terminal():
+            code = run(sys.argv[1:])
     except KeyboardInterrupt:  # a second Ctrl-C while the first one is reported
         code = int(ExitCode.INTERRUPTED)
     signal.signal(signal.SIGINT, lambda *_: os._exit(code))

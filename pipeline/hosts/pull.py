@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pipeline.messages.listener import Listener
@@ -11,7 +12,7 @@ from remote.host import Host
 from remote.protocol.dataclass import dataclass
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report
-from remote.protocol.jobs import Checkpoint, RunSurvey
+from remote.protocol.jobs import Checkpoint, JobState, RunSurvey
 from remote.pull.events import check_mirror, pull_events
 from remote.pull.log import pull_log
 from remote.pull.ranks import split_by_rank
@@ -57,15 +58,22 @@ def pull_run(
             if source is None or fault.kind != "not-found":
                 raise
             source = None
-    findings = tuple(finding for report in reports for finding in report.findings)
-    return Pulled(findings, sum(report.added_bytes for report in reports), source)
+    findings = [*judge_adapter(folder, run)] if weights and run.state is not JobState.RUNNING else []
+    return Pulled((*_findings(reports), *findings), sum(report.added_bytes for report in reports), source)
+
+
+def _findings(reports: Iterable[PullReport]) -> Iterator[Finding]:
+    return (finding for report in reports for finding in report.findings)
 
 
 def judge_pulled(folder: Path, run: RunSurvey) -> Report:
     """Return a finding for each event file and adapter that is missing or incomplete in `folder`."""
-    report = check_mirror(run.events, folder)
-    if run.adapter_sha256 and not check_weights(folder, run.adapter_sha256).ok:
-        message = "the adapter was not pulled"
-        missing = Finding.error("adapter-missing", message, str(folder), "pipeline pull --weights", ExitCode.PULL)
-        report = report.plus(Report((missing,)))
-    return report
+    return check_mirror(run.events, folder).plus(Report(judge_adapter(folder, run)))
+
+
+def judge_adapter(folder: Path, run: RunSurvey) -> tuple[Finding, ...]:
+    """Return a finding if the weights of the run's adapter are not in `folder`."""
+    if not run.adapter_sha256 or check_weights(folder, run.adapter_sha256).ok:
+        return ()
+    message = "the adapter was not pulled"
+    return (Finding.error("adapter-missing", message, str(folder), "pipeline pull --weights", ExitCode.PULL),)

@@ -8,6 +8,7 @@ from remote.errors import PullRefused
 from remote.host import Host, Json
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.layout import ProjectLayout
+from remote.protocol.quantities import size as quantity
 from remote.pull.digests import cache_digests, digest_of
 from remote.pull.folder import Folder, local_errors
 from remote.pull.names import REPLACED, judge_names
@@ -47,6 +48,7 @@ def pull_weights(
     received = 0
     with Folder(folder) as opened, opened.locked(LOCK):
         if not _is_pulled(folder, wanted):
+            _require_room(folder, sum(file.size_bytes for file in wanted))
             received = Parts(opened, PART, wanted).fetch(host, source, progress)
             _publish(folder, wanted)
     left = [(file.name, "not part of an adapter") for file in offered if not _is_wanted(file.name)]
@@ -80,6 +82,17 @@ def parse_offer(answer: Json) -> tuple[Offered, ...]:
     if not any(_is_wanted(file.name) for file in offered):
         raise PullRefused("the host's adapter folder holds no adapter files")
     return offered
+
+
+def _require_room(folder: Path, new_bytes: int) -> None:
+    """Raise PullRefused if this adapter and those that earlier pulls have replaced exceed MAX_BYTES in all."""
+    with local_errors(folder):
+        replaced = [path for path in folder.glob(f"{ADAPTER}{REPLACED}*") if not path.is_symlink()]
+        kept = [file.lstat().st_size for path in (folder / ADAPTER, *replaced) for file in path.rglob("*")]
+    if sum(kept) + new_bytes > MAX_BYTES:
+        names = f"{ADAPTER}, {ADAPTER}{REPLACED}2 and so on" if replaced else ADAPTER
+        message = f"the adapters of this run would take more than {quantity(MAX_BYTES)} together"
+        raise PullRefused(message, where=str(folder), hint=f"delete those that you do not need: {names}")
 
 
 def _is_wanted(name: str) -> bool:

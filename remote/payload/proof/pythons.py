@@ -22,6 +22,7 @@ CUSTOMIZE_HIDDEN = "sitecustomize"
 PATH_REPLACED = "PYTHONPATH"
 VARIABLES_REMOVED = "HALFSTEP"
 OUT_OF_SIGHT = "container"
+TITLED = "title"
 VARIABLES = ((b"HALFSTEP_KEY_FILE=",), (b"HALFSTEP_WATCH=", b"HALFSTEP_PROOF="))
 """The variables without which the hooks do nothing: one of each group."""
 LOOK_EVERY_S = 0.25
@@ -34,7 +35,8 @@ class Python:
     """One process. `why` explains missing hooks: a flag, one of the words above, or "" if unknown.
 
     `fault` is the traceback if the hooks could not be installed. `several` is True for one of several training
-    processes, and for a torchrun that keeps its state in a store.
+    processes, and for a torchrun that keeps its state in a store. `titled` is True if the process has overwritten its
+    environment in /proc, as setproctitle does, so that neither its variables nor its number of processes are known.
     """
 
     pid: int
@@ -44,6 +46,7 @@ class Python:
     why: str = ""
     fault: str = ""
     several: bool = False
+    titled: bool = False
 
     @property
     def is_unsigned(self) -> bool:
@@ -84,7 +87,7 @@ class Pythons:
         """Return every process once, from the note that it wrote, or from /proc if it wrote no note."""
         inspected, notes = self._processes, read_notes(self._reports)
         hooked = {pid: replace(note, torch=note.torch or inspected.get(pid, note).torch) for pid, note in notes.items()}
-        return tuple({**inspected, **hooked}.values())
+        return _with_titled({**inspected, **hooked}.values())
 
     def _inspect(self, pid: int) -> None:
         before = self._processes.get(pid)
@@ -107,8 +110,19 @@ def inspect_python(pid: int, hooks: str, *, torch: bool = False) -> Optional[Pyt
     if not program.startswith("python"):
         return None
     why, several = why_unhooked(arguments, environment, hooks, pid), is_one_of_several(arguments, environment)
+    titled = any(environment) and not any(b"=" in value for value in environment)
     # What a process of another user, as below `sudo`, has loaded cannot be read.
-    return Python(pid, " ".join(arguments), torch or foreign or _loaded_torch(pid), why=why, several=several)
+    loaded = torch or foreign or _loaded_torch(pid)
+    return Python(pid, " ".join(arguments), loaded, why=why, several=several, titled=titled)
+
+
+def _with_titled(pythons: Iterable[Python]) -> Tuple[Python, ...]:
+    """Return the processes. If several of them with torch, but without hooks, have a title, they are a training."""
+    every = tuple(pythons)
+    titled = [one.pid for one in every if one.titled and one.torch and not one.hooked]
+    if len(titled) < 2:
+        return every
+    return tuple(replace(one, several=True, why=TITLED) if one.pid in titled else one for one in every)
 
 
 def read_arguments(pid: int) -> List[str]:

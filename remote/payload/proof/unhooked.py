@@ -14,6 +14,7 @@ from remote.payload.proof.pythons import (
     CUSTOMIZE_HIDDEN,
     OUT_OF_SIGHT,
     PATH_REPLACED,
+    TITLED,
     VARIABLES_REMOVED,
     Python,
     inspect_python,
@@ -48,6 +49,10 @@ _REASONS: Dict[str, Reason] = {
         "it runs in a container that does not contain the folder of the hooks",
         "mount halfstep's folder on the host in the container, for example apptainer exec --bind, or use `container:`"
         " of the host file",
+    ),
+    TITLED: Reason(
+        "it has set its process title, which hides its variables, and PYTHONPATH was replaced or HALFSTEP_* removed",
+        "keep the earlier value where you set it: export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}",
     ),
     CUSTOMIZE_HIDDEN: Reason(
         "another sitecustomize.py comes first on PYTHONPATH",

@@ -103,6 +103,19 @@ def test_a_newer_adapter_is_published_and_the_older_one_kept(box, adapter):
     assert (box.mirror / "adapter.replaced-2" / "adapter_config.json").read_bytes() == old
 
 
+def test_SE_a_host_that_changes_the_adapter_at_each_pull_does_not_fill_the_disk(box, adapter, monkeypatch):
+    size = sum(path.stat().st_size for path in adapter.iterdir() if path.suffix != ".pt")
+    monkeypatch.setattr("remote.pull.weights.MAX_BYTES", 3 * size + 10)
+    for number in range(3):
+        (adapter / "adapter_config.json").write_text(f'{{"r": {number}}}')
+        pull(box)
+    (adapter / "adapter_config.json").write_text('{"r": 4}')
+    with pytest.raises(PullRefused, match="would take more than"):
+        pull(box)
+    assert (box.mirror / "adapter" / "adapter_config.json").read_text() == '{"r": 2}'
+    assert (box.mirror / "adapter.replaced-3").is_dir() and not (box.mirror / "adapter.replaced-4").exists()
+
+
 class Cut:
     """A host whose connection is lost after some bytes of each stream."""
 
