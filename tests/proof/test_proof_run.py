@@ -119,6 +119,8 @@ def proved(tmp_path_factory):
     before, steps = digests(folder), []
     with pytest.MonkeyPatch.context() as patch, contextlib.closing(local_host(str(place / "work"), keep=False)) as host:
         patch.setenv("HOME", str(folder))
+        # The laptop's cache of the agent, which is written only if no earlier test of this process has filled it.
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("laptop")))
         report = run_proof(host, asked, on_step=steps.append)
         return Proved(place, report, steps, before, digests(folder))
 
