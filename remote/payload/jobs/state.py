@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple, Optional, Tuple
 
 from remote.payload.files.lock import holder
@@ -32,6 +33,9 @@ from remote.protocol.jobs import (
     seconds_elapsed,
 )
 from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
+
+SILENCE_S = 60.0
+"""A squeue that has failed is not called again in this time."""
 
 
 def run_layout(call: Call, project: str, run: str) -> RunLayout:
@@ -107,7 +111,15 @@ def _unsupervised(run: RunLayout, number: int) -> _Unsupervised:
         return _Unsupervised(orphans, recorder)
     spec = read_record(job.spec, JobSpec)
     environment = {**os.environ, **expand_variables(spec.environment if spec is not None else {})}
+    if not _squeue_answers(environment.get("PATH", ""), int(time.monotonic() // SILENCE_S)):
+        return _Unsupervised()
     return _Unsupervised(command_jobs=CommandJobs(run.root, environment, own=slurm.own_jobs(run)).living)
+
+
+@lru_cache(maxsize=1)
+def _squeue_answers(path: str, period: int) -> bool:
+    """Return False if squeue fails in this period: with many lost runs, each of them would wait for its answer."""
+    return CommandJobs(os.sep, {**os.environ, "PATH": path}).answers
 
 
 def ended_by_restart(job: JobLayout, now: StartAnswer) -> bool:

@@ -60,6 +60,11 @@ class CommandJobs:
         self._look()
 
     @property
+    def answers(self) -> bool:
+        """True if squeue is installed and has answered the last time."""
+        return self._has_answered and self._failing_since is None
+
+    @property
     def living(self) -> Tuple[str, ...]:
         """The numbers of the jobs that had not ended when squeue last answered."""
         return tuple(job.number for job in self._jobs.values() if is_living(job.state))

@@ -13,15 +13,18 @@ import pytest
 from pipeline.verbs.stop import judge_slurm_left
 from remote.errors import RemoteFault
 from remote.operations.jobs import start_job, stop_job
+from remote.payload.files.records import write_record
 from remote.payload.jobs.evidence import gather_evidence
 from remote.payload.jobs.slurm import queue_state
+from remote.payload.jobs.state import judge_job
 from remote.payload.jobs.verdict import judge_end
 from remote.payload.processes.command_jobs import ANSWER_IN_S, CANCEL_FOR_S, QUEUE_POLL_S, CommandJobs
 from remote.payload.processes.identity import descendants
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Severity
 from remote.protocol.job_requests import StartRequest
-from remote.protocol.jobs import JobResult, JobState
+from remote.protocol.jobs import JobResult, JobState, Started
+from remote.protocol.layout import RunLayout
 from tests.lab.processes import alive
 from tests.lab.slurm import slurm_cluster
 from tests.lab.wait import until
@@ -131,6 +134,19 @@ def test_a_job_in_slurm_counts_after_every_process_of_its_run_was_killed(bench: 
         start_job(bench.host, StartRequest(PROJECT, again, "tiny"))
     assert stop_job(bench.host, PROJECT, bench.run).state is JobState.STOPPED
     assert "-- 7" in cluster.calls.read_text().splitlines()
+
+
+def test_lost_runs_do_not_wait_for_slurm_one_after_another(
+    bench: Bench, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.answer(f'echo failed >> "{cluster.calls}"; exit 1')
+    monkeypatch.setenv("PATH", cluster.environment["PATH"])
+    for number in range(3):
+        run = RunLayout(str(bench.workdir / str(number)))
+        Path(run.job(1).root).mkdir(parents=True)
+        write_record(run.job(1).supervisor, Started(2**22 + 1, 1, "earlier"))
+        assert judge_job(run, 1).state is JobState.LOST
+    assert cluster.calls.read_text().count("failed") <= 2
 
 
 def test_only_jobs_below_the_folder_count(cluster: Cluster, tmp_path: Path) -> None:
