@@ -42,7 +42,9 @@ from remote.protocol.shell import shell_command
 
 if TYPE_CHECKING:
     from pipeline.report import saved
+    from pipeline.runs import laptop_paths
 else:
+    laptop_paths = LazyModule("pipeline.runs.laptop_paths")
     saved = LazyModule("pipeline.report.saved")
 
 BEFORE_THE_COMMAND = ("sync", "environment", "fix")
@@ -105,6 +107,8 @@ def run_session(
         def before_acting(to_do: tuple[str, ...]) -> None:
             if runs_the_command(context, to_do):
                 require_secrets(selection.host.config, selection.loaded.config)
+                if "verify" in to_do:
+                    laptop_paths.require_paths(context.host, context.view)
             lock.sign()
 
         def on_job(context: Context) -> None:

@@ -26,7 +26,7 @@ READS = frozenset(
     }
 )
 READS_OF = {
-    "load": frozenset({"torch", "np", "numpy", "torchaudio", "librosa", "joblib"}),
+    "load": frozenset({"torch", "np", "numpy", "torchaudio", "librosa", "joblib", "OmegaConf"}),
     "read": frozenset({"sf", "soundfile"}),
 }
 CREATES_FILES = frozenset(

@@ -20,6 +20,14 @@ OUTPUT = re.compile(
     re.IGNORECASE,
 )
 """A path or an option of this form is probably written by the training."""
+WRITTEN = re.compile(
+    r"(?:^|_)(?:o|save|write|dump|export|store|dest|destination|target|record|report|metrics?|summary|history|pred\w*"
+    r"|generated?|new)(?:$|_)",
+    re.IGNORECASE,
+)
+"""An option of this form may name a file that the training writes, although its ending is that of settings."""
+SETTINGS = (".yaml", ".yml", ".toml", ".json", ".jsonnet", ".ini", ".cfg", ".conf")
+PROGRAMS = (".py", ".sh")
 PATTERN = re.compile(r"[*?]")
 ANY_LINE = "write a line that begins with !/ and matches this path into .pipelineignore"
 
@@ -61,6 +69,15 @@ def left_out_suspects(uses: Iterable[PathUse], project: LeftOut, config: str) ->
             yield use
 
 
+def is_read(path: str, option: str) -> bool:
+    """Return True if a command that gives the path to the option, or to none (""), reads it as program or settings."""
+    if not option and path.endswith(PROGRAMS):
+        return True
+    return path.lower().endswith(SETTINGS) and not (
+        _looks_written(path) or OUTPUT.search(option) or WRITTEN.search(option)
+    )
+
+
 def _looks_written(path: str) -> bool:
     """Return True for a path of an output. A leading `temp/` or `tmp/` is ignored: it often has downloaded data."""
     first, _, rest = path.partition("/")
@@ -78,7 +95,7 @@ def _finding(use: PathUse, project: LeftOut) -> Finding:
     reads = ", and the command reads it" if use.certain else ""
     message = f"{use.path} is not sent, because .gitignore or .pipelineignore excludes it{reads}"
     hint = _lines_hint(use.path, _excluded_part(use.path, project), project)
-    if not use.model:
+    if not use.model and not _is_code(use.path):
         hint += "; or data: {path: ...} in the config, read from $HALFSTEP_DATA_DIR"
     return Finding(CHECK, severity, message, use.where, hint, code)
 
@@ -91,13 +108,18 @@ def _lines_hint(path: str, part: str, project: LeftOut) -> str:
     """
     if not is_plain(part):  # the line would need escapes, and a shell could run a part of a name that is pasted
         return ANY_LINE
-    for lines in ((f"!/{part}",), (f"!/{part}/**",), (f"!/{part}", f"!/{part}/**")):
+    narrow = [(f"!/{path}",)] if _is_code(path) and is_plain(path) else []
+    for lines in (*narrow, (f"!/{part}",), (f"!/{part}/**",), (f"!/{part}", f"!/{part}/**")):
         sends = project.would_send(path, lines)
         if sends is None:
             return ANY_LINE
         if sends:
             return f"write the {'line' if len(lines) == 1 else 'lines'} {' and '.join(lines)} into .pipelineignore"
     return "delete the rule that excludes it from the .pipelineignore of a folder on its path"
+
+
+def _is_code(path: str) -> bool:
+    return path.lower().endswith((*SETTINGS, *PROGRAMS))
 
 
 def _excluded_part(path: str, project: LeftOut) -> str:

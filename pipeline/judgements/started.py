@@ -24,6 +24,7 @@ from pipeline.judgements.left_out import OUTPUT
 from pipeline.judgements.path_literals import StartSettings, option_name
 from pipeline.judgements.path_text import path_in
 from pipeline.judgements.path_uses import PathUse, paths_in_python
+from pipeline.judgements.read_by_shell import read_by
 from remote.protocol.dataclass import dataclass, field
 
 MOST_FILES = 400
@@ -140,6 +141,7 @@ def _read_shell(reached: Reached, path: str, data: bytes, settings: StartSetting
     except Unparsable:
         return
     values = values_in(script, settings.environment)
+    read = read_by(script, data)
     for command in script.commands:
         texts = [texts_of(word, values, settings.environment) for word in command.words]
         for number in range(max(map(len, texts), default=0)):
@@ -149,8 +151,9 @@ def _read_shell(reached: Reached, path: str, data: bytes, settings: StartSetting
             continue
         for text, start, option in _texts(command, settings, values, reached):
             found = reached.recognise(text)
-            if found and (path_in(text) or not OUTPUT.search(option)):
-                reached.uses.append(PathUse(found, path, data.count(b"\n", 0, start) + 1))
+            if found and found not in read.created and (path_in(text) or not OUTPUT.search(option)):
+                certain = not path_in(text) and read.is_certain(found, option, command, start)
+                reached.uses.append(PathUse(found, path, data.count(b"\n", 0, start) + 1, certain))
 
 
 def _texts(

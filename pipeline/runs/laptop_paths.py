@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -10,12 +11,13 @@ from itertools import accumulate, islice
 from pathlib import Path, PurePosixPath
 
 from pipeline.judgements.laptop_paths import Laptop, judge_laptop_paths, suspects
-from pipeline.judgements.left_out import OUTPUT, LeftOut, judge_left_out, left_out_suspects
+from pipeline.judgements.left_out import OUTPUT, LeftOut, is_read, judge_left_out, left_out_suspects
 from pipeline.judgements.path_literals import option_name
 from pipeline.judgements.path_text import is_windows, path_in
 from pipeline.judgements.path_uses import PathUse
 from pipeline.judgements.started import PathsReached, paths_reached
 from pipeline.runs.view import View, data_folder, data_name
+from remote.errors import BadUsage
 from remote.host import Host, read_field
 from remote.project.included_files import Inclusions
 from remote.project.paths import exists, is_file
@@ -27,8 +29,11 @@ from remote.protocol.hidden import Identifier
 INPUTS = frozenset(
     {".arrow", ".bin", ".csv", ".flac", ".gguf", ".json", ".jsonl", ".m4a", ".model", ".mp3", ".ogg", ".opus"}
     | {".npy", ".npz", ".parquet", ".pt", ".pth", ".safetensors", ".tar", ".tsv", ".txt", ".wav", ".zip"}
+    | {".yaml", ".yml", ".toml"}
     | {".gz", ".h5", ".hdf5", ".lmdb", ".mdb", ".mp4", ".pickle", ".pkl", ".tfrecord", ".tgz", ".xz", ".zst"}
 )
+KEY = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@-]*=")
+"""Matches an argument of the form `key=value`, as Hydra and OmegaConf read it."""
 IMAGES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
 """A folder of images is probably data; a single image is often a plot."""
 KEEP_FOLDERS = frozenset({".keep", ".gitkeep", ".gitignore", ".pipelineignore", ".placeholder", "README.md"})
@@ -57,6 +62,15 @@ def laptop_paths(host: Host, view: View) -> Report:
     there = read_field(tuple[Identifier, ...], host, host.ask("file.exist", {"paths": paths}), "there") if paths else ()
     on_host = {path for path, at in asked.items() if at in there}
     return judge_laptop_paths(found, laptop, on_host).plus(judge_left_out(left_out, project, on_host))
+
+
+def require_paths(host: Host, view: View) -> None:
+    """Raise BadUsage if the command certainly reads a path that exists only on the laptop."""
+    found = laptop_paths(host, view)
+    for first in found.errors[:1]:
+        raise BadUsage(
+            first.message, where=first.where, hint=first.hint, exit_code=first.exit_code, findings=found.findings
+        )
 
 
 def _on_host_of(view: View, left_out: Iterable[PathUse], project: LeftOut) -> dict[str, str]:
@@ -88,13 +102,15 @@ def config_paths(view: View, options_read: frozenset[str], project: LeftOut) -> 
 def _words(command: tuple[str, ...], options_read: frozenset[str], project: LeftOut) -> Iterator[tuple[str, bool]]:
     """Yield each path in a command, and True if the path is certainly read (as program, script or option)."""
     for before, word in zip(("", *command), command, strict=False):
-        option, _, value = word.partition("=") if word.startswith("-") else (before, "", word)
+        is_pair = word.startswith("-") or (KEY.match(word) and not project.exists(word))
+        option, _, value = word.partition("=") if is_pair else (before, "", word)
         if path := path_in(value):
             name = option_name(option) if option.startswith("-") else ""
             is_script = not before or (not before.startswith("-") and PurePosixPath(path).suffix in (".py", ".sh"))
             yield path, is_script or name in options_read
-        elif before and not OUTPUT.search(option_name(option)) and (path := project.path_in(value)):
-            yield path, option_name(option) in options_read
+        elif (before or "/" in word) and not OUTPUT.search(option_name(option)) and (path := project.path_in(value)):
+            name = option_name(option) if is_pair or option.startswith("-") else ""
+            yield path, not before or name in options_read or is_read(path, name)
 
 
 def _line_finder(text: str) -> Callable[[str], int]:

@@ -51,13 +51,27 @@ def path_findings(result: CommandResult) -> list[tuple[str, str]]:
 BOTH = [("train.py:4", "warning"), ("train.py:8", "error")]
 
 
-def test_plan_verify_and_run_name_the_place_and_run_starts_nothing(project: User, sshd: Sshd) -> None:
+def test_plan_verify_and_run_name_the_place_and_run_sends_and_starts_nothing(project: User, sshd: Sshd) -> None:
     for result in (looks(project, "plan"), looks(project, "verify"), looks(project, "run")):
         assert path_findings(result) == BOTH, result.err
-    assert result.code == 20 and result.states["verify"] == "failed"
+    assert result.code == 20
+    assert not list(sshd.home.rglob("train.py")), "not even sent"
     assert not list(sshd.home.rglob("started")), "not even for a proof"
     (finding,) = (one for one in result.json["findings"] if one["where"] == "train.py:8")
     assert "~/corpus" in finding["message"] and f"data: {{path: {project.home}/corpus" in finding["hint"]
+
+
+def test_a_settings_file_that_git_ignores_is_reported_before_anything_is_sent(project: User, sshd: Sshd) -> None:
+    (project.project / "train.py").write_text("import sys, torch\nprint(open(sys.argv[2]).read())\n")
+    (project.project / "config").mkdir()
+    (project.project / "config" / "config.yaml").write_text("lr: 1\n")
+    (project.project / ".gitignore").write_text("config/*\n")
+    config(project, "[python, train.py, -c, config/config.yaml]")
+    for result in (looks(project, "plan"), looks(project, "verify"), looks(project, "run")):
+        assert path_findings(result) == [("plain.yaml:2", "error")], result.err
+        (finding,) = (one for one in result.json["findings"] if one["check"] == "laptop-path")
+        assert finding["hint"] == "write the line !/config/config.yaml into .pipelineignore"
+    assert not list(sshd.home.rglob("train.py"))
 
 
 def test_a_path_that_exists_on_the_host_causes_no_finding(project: User, sshd: Sshd) -> None:
