@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import posixpath
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from fixers.setup.started_module import MODULE_OPTIONS
 from fixers.sources.config_files import read_config, reads_config
 from fixers.sources.module_files import files_of, imported_names
 from fixers.sources.nodes import Scalar, walk
+from fixers.sources.shell_starts import files_started
 from fixers.sources.shell_values import Values, first_values, texts_of, values_in
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.shells import SHEBANG, SHELLS, TEXT_FOLLOWS, is_shell, script_read
@@ -24,11 +26,13 @@ from pipeline.judgements.left_out import OUTPUT
 from pipeline.judgements.path_literals import StartSettings, option_name
 from pipeline.judgements.path_text import path_in
 from pipeline.judgements.path_uses import PathUse, paths_in_python
-from pipeline.judgements.read_by_shell import read_by
+from pipeline.judgements.read_by_shell import ReadByShell, read_by
 from remote.protocol.dataclass import dataclass, field
 
 MOST_FILES = 400
 TESTS = frozenset({"[", "[[", "test", "echo", "printf", "mkdir"})
+OWN_FOLDER = re.compile(rb"\$\(dirname[ \t][^()\n]{0,80}\)/")
+"""Matches the folder of a shell script in the path of a file next to it."""
 COMMAND = "command"
 """The file name for shell text inside the command."""
 
@@ -142,18 +146,29 @@ def _read_shell(reached: Reached, path: str, data: bytes, settings: StartSetting
         return
     values = values_in(script, settings.environment)
     read = read_by(script, data)
+    for started in files_started(path, OWN_FOLDER.sub(b"", data)):
+        reached.add(started, settings)
     for command in script.commands:
         texts = [texts_of(word, values, settings.environment) for word in command.words]
         for number in range(max(map(len, texts), default=0)):
             words = [each[min(number, len(each) - 1)] if each else "" for each in texts]
             _enter(reached, words, settings, started=False)
-        if texts and texts[0] and texts[0][0] in TESTS:
+        if not (texts and texts[0] and texts[0][0] in TESTS):
+            reached.uses.extend(_uses_of(command, path, settings, values, reached, read))
+
+
+def _uses_of(
+    command: Command, file: str, settings: StartSettings, values: Values, reached: Reached, read: ReadByShell
+) -> Iterator[PathUse]:
+    """Yield the uses of paths in a command of the shell script `file`."""
+    for text, start, option in _texts(command, settings, values, reached):
+        found = reached.recognise(text)
+        if not found or found in read.created:
             continue
-        for text, start, option in _texts(command, settings, values, reached):
-            found = reached.recognise(text)
-            if found and found not in read.created and (path_in(text) or not OUTPUT.search(option)):
-                certain = not path_in(text) and read.is_certain(found, option, command, start)
-                reached.uses.append(PathUse(found, path, data.count(b"\n", 0, start) + 1, certain))
+        absolute = bool(path_in(text))
+        if absolute or not OUTPUT.search(option):
+            certain = not absolute and read.is_certain(found, option, command, start)
+            yield PathUse(found, file, read.data.count(b"\n", 0, start) + 1, certain)
 
 
 def _texts(

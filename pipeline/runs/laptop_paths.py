@@ -104,13 +104,19 @@ def _words(command: tuple[str, ...], options_read: frozenset[str], project: Left
     for before, word in zip(("", *command), command, strict=False):
         is_pair = word.startswith("-") or (KEY.match(word) and not project.exists(word))
         option, _, value = word.partition("=") if is_pair else (before, "", word)
+        name = option_name(option) if is_pair or option.startswith("-") else ""
         if path := path_in(value):
-            name = option_name(option) if option.startswith("-") else ""
             is_script = not before or (not before.startswith("-") and PurePosixPath(path).suffix in (".py", ".sh"))
             yield path, is_script or name in options_read
-        elif (before or "/" in word) and not OUTPUT.search(option_name(option)) and (path := project.path_in(value)):
-            name = option_name(option) if is_pair or option.startswith("-") else ""
+        elif path := _left_out_in(value, name, project, is_program=not before):
             yield path, not before or name in options_read or is_read(path, name)
+
+
+def _left_out_in(value: str, name: str, project: LeftOut, *, is_program: bool) -> str:
+    """Return the path that is not sent, or "" for an output, and for a program that the shell finds in $PATH."""
+    if OUTPUT.search(name) or (is_program and "/" not in value):
+        return ""
+    return project.path_in(value)
 
 
 def _line_finder(text: str) -> Callable[[str], int]:

@@ -205,3 +205,38 @@ def test_a_module_that_python_starts_is_judged() -> None:
     files = Files({"speech/train.py": "from transformers import AdamW\n", "speech/__init__.py": ""})
     found = judge_removed(files, files_reached(files, ("python", "-m", "speech.train")), NEW).findings
     assert [each.where for each in found] == ["speech/train.py:1"]
+
+
+SHELL_STARTS = [
+    'source train.env\nexec accelerate launch --num_processes "$NPROC" train.py "$@"\n',
+    "SCRIPT=train.py\nexec accelerate launch $SCRIPT $*\n",
+    'exec python "$(dirname "$0")/train.py" "$@"\n',
+    'HERE=$(dirname "$0")\nexec accelerate launch "$HERE/train.py" "$@"\n',
+    'cd "$(dirname "${BASH_SOURCE[0]}")"\n${PYTHON:-python} train.py "$@"\n',
+    'script=${SCRIPT:-train.py}\nexec torchrun --nproc_per_node=1 "${script}" "$@"\n',
+    "exec bash start\n",
+]
+
+
+@pytest.mark.parametrize("command", [("./finetune", "tiny.json"), ("bash", "finetune"), ("./finetune",)])
+@pytest.mark.parametrize("script", SHELL_STARTS)
+def test_a_script_that_a_shell_script_without_an_ending_starts_is_judged(script: str, command: tuple[str, ...]) -> None:
+    files = Files(
+        {
+            "finetune": f"#!/usr/bin/env bash\nset -e\n{script}",
+            "start": 'python train.py "$@"\n',
+            "train.env": "export NPROC=1\n",
+            "train.py": "from transformers.utils import send_example_telemetry\n",
+            "old.py": "from transformers import AdamW\n",
+        }
+    )
+    found = judge_removed(files, files_reached(files, command), NEW).findings
+    assert [each.where for each in found] == ["train.py:1"]
+
+
+@pytest.mark.parametrize("words", [("train.py",), ("other.py",)])
+def test_a_script_that_only_the_arguments_of_a_shell_script_name_is_judged(words: tuple[str, ...]) -> None:
+    old = "from transformers import AdamW\n"
+    files = Files({"start": '#!/bin/sh\nexec accelerate launch "$@"\n', "train.py": old, "other.py": old})
+    found = judge_removed(files, files_reached(files, ("./start", *words)), NEW).findings
+    assert [each.where for each in found] == [f"{words[0]}:1"]

@@ -294,6 +294,7 @@ NAMED = [
     "[python, train.py, --config=./config/config.yaml]",
     "[python, train.py, config=config/config.yaml]",
     "[python, train.py, config/config.yaml]",
+    "[python, train.py, logs.py, config/config.yaml]",
     "[accelerate, launch, --config_file, config/config.yaml, train.py]",
     "[bash, -c, 'python train.py -c config/config.yaml']",
 ]
