@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from fixers.sources.by_content import by_content
@@ -18,6 +19,9 @@ from remote.protocol.shell import shell_command
 
 FIRST_LINE_BYTES = 4096
 NO_CONFIG = "not a valid config"
+COMMAND = re.compile(r"pipeline run --host [\w-]{1,64} (?:--config|-c) [\w.-]{1,64}", re.ASCII)
+PROGRAM = re.compile(r"pipeline|--\w|[`$;|&<>]")
+"""Matches what a comment has in common with a command."""
 
 
 def configs(as_json: bool = False) -> int:
@@ -35,12 +39,16 @@ def configs(as_json: bool = False) -> int:
 
 
 def _use(name: str, path: Path) -> str:
-    """Return the comment in the first line of the config, else a command that uses the config."""
+    """Return the comment in the first line of the config, else a command that uses the config.
+
+    A comment with another command than `pipeline run --host HOST --config NAME` is not returned: beside halfstep's own
+    commands, it would look like one of them.
+    """
     try:
         data = read_config(path)
     except (HalfstepError, OSError):
         return NO_CONFIG
-    if comment := _first_comment(data):
+    if (comment := _first_comment(data)) and (COMMAND.fullmatch(comment) or not PROGRAM.search(comment)):
         return comment
     return shell_command("pipeline run --host HOST --config {}", name) if _is_config(data) else NO_CONFIG
 
