@@ -137,6 +137,8 @@ def _start_on(context: Context, node: Node, number: int, resume: str, *, fresh_c
         hint = f"set another `workdir:` in the file of {view.host.name}"
         raise RemoteFault(message, kind="hosts-differ", where="host.workdir", hint=hint, exit_code=ExitCode.ENVIRONMENT)
     note_job(folder, started.state, None, started.result)
+    for note in started.notes:
+        context.listener.note(note)
 
 
 def stop_running(contexts: Sequence[Context]) -> None:

@@ -15,12 +15,18 @@ from remote.protocol.shell import shell_command
 
 
 def announce_new_run(context: Context) -> None:
-    """Before a new run is proved and started, report once which inputs differ from the last run.
+    """Before a run is proved and started, report once which inputs differ from the last run.
 
-    Raises the errors of `refuse_to_resume`.
+    For a run that resumes with other inputs, report what happens to its code. Raises the errors of `refuse_to_resume`.
     """
     view = context.view
     refuse_to_resume(view)
+    if view.resume and not context.announced and has_other_inputs(view):
+        context.announced = True
+        context.listener.note(
+            f"{name_of(view)} resumes with changed inputs: its next job gets a new code/ on {view.host.name}, with the "
+            "files that its earlier jobs created there"
+        )
     if run_of(view) is None and not context.announced and not view.loaded.varied:
         context.announced = True
         for line in describe_new_run(view, run_id(view)):

@@ -136,6 +136,7 @@ class Train:
             _note_all(context, (f"{name} may have started", *commands_for(name)))
             raise
         note_job(folder_of(context.view), started.state, None, started.result, number=started.number)
+        _note_all(context, started.notes)
         return started.number
 
 

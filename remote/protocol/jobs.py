@@ -222,7 +222,7 @@ class RunSurvey:
 
 @dataclass(frozen=True)
 class StartAnswer:
-    """The current state of one job. `fresh` is True if this request started it.
+    """The current state of one job. `fresh` is True if this request started it; `notes` then describe the start.
 
     In a list of jobs, `first_step` and `last_step` are the steps at which the job began and ended, or None if unknown.
     """
@@ -235,6 +235,7 @@ class StartAnswer:
     result: Optional[JobResult] = None
     first_step: Optional[int] = None
     last_step: Optional[int] = None
+    notes: Tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -288,8 +289,7 @@ def seconds_elapsed(started: Optional[Started], result: Optional[JobResult], now
     """Return the seconds that a job has run, or None if it has not started or its start time is not recorded."""
     if started is None or not started.started_unix:
         return None
-    end = result.ended_unix if result is not None and result.ended_unix else now
-    return max(0.0, end - started.started_unix)
+    return max(0.0, ((result.ended_unix if result is not None else 0.0) or now) - started.started_unix)
 
 
 def seconds_left(progress: Optional[Progress]) -> Optional[float]:

@@ -149,6 +149,11 @@ class RunLayout:
         return f"{self.root}/sent-checkpoints.json"
 
     @property
+    def sent_files(self) -> str:
+        """A folder with the names of the files in each new copy of the code. See jobs.code_copy."""
+        return f"{self.root}/sent-files"
+
+    @property
     def checkpoints(self) -> str:
         return f"{self.root}/checkpoints"
 

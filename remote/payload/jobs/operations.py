@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import os
-import secrets
 import signal
 import time
 from typing import Any, Dict, Iterable, List, Tuple
 
-from remote.payload.checkpoints.found import EARLIER_CODE, record_sent
+from remote.payload.checkpoints.found import record_sent
 from remote.payload.files.lock import Held, Lock, take_lock
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs import slurm, state
 from remote.payload.jobs.adoption import ensure_supervised
+from remote.payload.jobs.code_copy import describe_change, moved_path, record_files, restore_created, set_code_aside
 from remote.payload.jobs.job_loop import LEFTOVER_GRACE_S
 from remote.payload.jobs.orphans import orphans_of
 from remote.payload.jobs.records import Queued, StopRequest, Submitted
@@ -67,12 +66,12 @@ def start(call: Call) -> Dict[str, Any]:
             return _reply(now)
         _refuse_while_busy(run, spec)
         _remove_leftovers(run)
-        _prepare(call, run, request)
+        notes = _prepare(call, run, request)
         with _queue_lock(call) if request.queue else contextlib.nullcontext():
             if request.queue:
                 _queue_behind(call, run.job(spec.number))
             launch_job(call.payload, run.job(spec.number), spec, request, user_name())
-        return _reply(dataclasses.replace(judge_job(run, spec.number), fresh=True))
+        return _reply(dataclasses.replace(judge_job(run, spec.number), fresh=True, notes=notes))
 
 
 def submit_array(call: Call) -> Dict[str, Any]:
@@ -143,28 +142,41 @@ def _pids(processes: Iterable[Process]) -> str:
     return ", ".join(str(process.pid) for process in processes)
 
 
-def _prepare(call: Call, run: RunLayout, request: StartRequest) -> None:
-    """Create everything that the job needs: the run's record, its copy of the code, the job's folder with its spec."""
+def _prepare(call: Call, run: RunLayout, request: StartRequest) -> Tuple[str, ...]:
+    """Create everything that the job needs: the run's record, its copy of the code, the job's folder with its spec.
+
+    Return notes for the user.
+    """
     spec = request.spec
     if read_record(run.record, RunRecord) is None:
         write_record(run.record, RunRecord(spec.run, request.config, spec.fingerprint, time.time(), request.settings))
-    if request.fresh_code and os.path.isdir(run.code):
-        before = f"{run.root}/{EARLIER_CODE}{spec.number}-{secrets.token_hex(2)}"
-        os.rename(run.code, before)
-        if spec.resume_from.startswith(f"{run.code}/"):
-            spec = dataclasses.replace(spec, resume_from=before + spec.resume_from[len(run.code) :])
+    if request.fresh_code:
+        set_code_aside(run, spec.number)
     if os.path.isdir(run.code):
         unshare_large_files(run.code)
     else:
-        large = call.path(ProjectLayout(request.project).large)
-        shared = SharedFiles(large, spec.run, lambda other: _has_ended(run_layout(call, request.project, other)))
-        record = functools.partial(record_sent, run.root)
-        materialise(call.workdir, request.project, run.code, shared, before_rename=record)
+        _copy_code(call, run, request)
+    # Also without `fresh_code`, because an earlier start of this job may have been killed.
+    moved = restore_created(run, spec.number)
+    resume_from = moved_path(run, spec.number, spec.resume_from)
+    spec = dataclasses.replace(spec, resume_from=resume_from)
     job = run.job(spec.number)
     with contextlib.suppress(FileExistsError):
         os.mkdir(job.root)
     cwd = call.path(spec.cwd) if spec.cwd else run.code
     write_record(job.spec, dataclasses.replace(spec, cwd=cwd, slurm=request.slurm, jobs_left=request.max_jobs - 1))
+    return tuple(filter(None, [describe_change(run, spec.number, moved)]))
+
+
+def _copy_code(call: Call, run: RunLayout, request: StartRequest) -> None:
+    large = call.path(ProjectLayout(request.project).large)
+    shared = SharedFiles(large, request.spec.run, lambda other: _has_ended(run_layout(call, request.project, other)))
+
+    def record(copy: str) -> None:
+        record_sent(run.root, copy)
+        record_files(run, copy)
+
+    materialise(call.workdir, request.project, run.code, shared, before_rename=record)
 
 
 def _has_ended(run: RunLayout) -> bool:
