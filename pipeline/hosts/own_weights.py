@@ -24,6 +24,7 @@ from remote.protocol.text import one_line
 ENDINGS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 NO_WEIGHTS = ("optimizer", "scheduler", "scaler", "rng_state", "training_args", "random_states")
 CODE = "code"
+EARLIER_CODE = re.compile(r"code-before-job-\d+-[0-9a-f]+")
 TOP = (".", CODE)
 CONFIGS = ("config.json", "adapter_config.json")
 SHOWN = 3
@@ -92,7 +93,9 @@ def _is_weights(entry: Entry) -> bool:
 
 
 def _in_code(path: str) -> str:
-    return path.removeprefix(f"{CODE}/")
+    """Return the path within the run's code, or within the code of its earlier jobs (`code-before-job-N-...`)."""
+    folder, _, name = path.partition("/")
+    return name if folder == CODE or EARLIER_CODE.fullmatch(folder) else path
 
 
 def _places(saved: Sequence[Entry], paths: set[str]) -> Iterator[str]:

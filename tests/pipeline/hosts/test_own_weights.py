@@ -80,6 +80,22 @@ def test_weights_that_the_project_contains_were_not_saved_by_the_run() -> None:
     assert find_own_weights(host, HostConfig(host="titan"), "p-1", "plain-1", FOLDER) is None
 
 
+@pytest.mark.parametrize(
+    ("paths", "places"),
+    [
+        (["code-before-job-2-adde/base/model.pt", "code/base/model.pt"], []),
+        (["code-before-job-2-adde/base/model.pt", "code-before-job-12-00ff/g.pt"], ["code-before-job-12-00ff/g.pt"]),
+        (["code-before/base/model.pt"], ["code-before/base/model.pt"]),
+    ],
+)
+def test_files_of_the_project_in_the_code_of_earlier_jobs_were_not_saved_by_the_run(
+    paths: list[str], places: list[str]
+) -> None:
+    found = find_own_weights(host_with(*paths, sent=("base/model.pt",)), HostConfig(host="h"), "p-1", "plain-1", FOLDER)
+    words = shlex.split(found.command) if found is not None else []
+    assert [word.partition(f"{RUN}/")[2] for word in words if word.startswith("h:")] == places
+
+
 def test_the_command_has_the_connection_settings_of_the_host() -> None:
     config = HostConfig(host="10.0.0.7", port=2222, user="me", identity_file="/k/id", proxy_jump=("gate", "b"))
     command = "scp -r -P 2222 -i /k/id -J gate,b me@10.0.0.7:/w/a /p/new"
