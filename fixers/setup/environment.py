@@ -13,7 +13,8 @@ What it does
     requirements and, for the built-in trainer, its packages. Packages that import torch while they are built, such as
     flash-attn and mamba-ssm, are installed after torch. flash-attn is omitted if the card cannot run it. The project
     itself is not installed as a package; put `-e .` into requirements.txt to install it. The next run resumes an
-    interrupted installation. If the requirements change, the next run installs the difference into the existing venv.
+    interrupted installation. If the requirements or `torch` change, the next run installs the difference into the
+    existing venv, and removes packages that halfstep installed there and that the requirements no longer need.
     If the project lists no requirements and its script imports packages other than torch, nothing is installed: an
     error names the packages. It is a warning if they may be in an existing venv or in PYTHONPATH.
 

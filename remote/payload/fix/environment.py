@@ -9,14 +9,15 @@ import json
 import os
 import shutil
 import subprocess
-from typing import Any, Dict, Iterator, List, Mapping, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from remote.payload.files.atomic import write_atomic
 from remote.payload.files.lock import Held, Lock, take_lock
 from remote.payload.fix.installing import refused
 from remote.payload.fix.marks import MARK, begin_marked, discard, read_mark, record_made_folder
-from remote.payload.fix.requirements import BUILD_TOOLS, Requirements, sort_requirements
-from remote.payload.fix.venv import Venv
+from remote.payload.fix.requirements import BUILD_TOOLS, Requirements, list_requirements, sort_requirements
+from remote.payload.fix.surplus import foreign_packages, look, outdated_companions, remove_surplus, uninstall
+from remote.payload.fix.venv import PipVersion, Venv
 from remote.payload.probes.project_python import job_environment
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
@@ -61,8 +62,9 @@ def create_environment(call: Call) -> Dict[str, Any]:
         if earlier == UNFINISHED:
             call.push({"note": f"resuming the unfinished installation of {path}"})
             _remove_byte_code(path)
-        _fill(call, project.tree, path, lock)
-        write_atomic(os.path.join(path, MARK), dumps({"state": DONE, "recipe": recipe, "contents": contents}))
+        packages = _fill(call, project.tree, path, lock)
+        done = {"state": DONE, "recipe": recipe, "contents": contents, "packages": packages}
+        write_atomic(os.path.join(path, MARK), dumps(done))
     return {"venv": path, "made": earlier != DONE, "resumed": earlier == UNFINISHED}
 
 
@@ -94,7 +96,10 @@ def _prepare(project: Project, fixer: str, path: str, recipe: str, *, keep: bool
     earlier = str(mark.get("state")) if (keep or mark.get("recipe") == recipe) and mark and _has_pip(path) else ""
     if not earlier:
         discard(path)
-    begin_marked(path, {"state": UNFINISHED, "recipe": recipe})
+    packages: Dict[str, Any] = (
+        {key: mark[key] for key in ("packages", "foreign") if key in mark} if earlier else {"foreign": []}
+    )
+    begin_marked(path, {"state": UNFINISHED, "recipe": recipe, **packages})
     return earlier
 
 
@@ -124,7 +129,11 @@ def _has_pip(path: str) -> bool:
     return done.returncode == 0
 
 
-def _fill(call: Call, tree: str, path: str, lock: Lock) -> None:
+def _fill(call: Call, tree: str, path: str, lock: Lock) -> Dict[str, str]:
+    """Install the packages of the request, and remove those that only earlier requests needed.
+
+    Return the packages that halfstep has installed into the venv, with their versions.
+    """
     args, temporary = call.args, os.path.join(path, TEMPORARY)
     shutil.rmtree(temporary, ignore_errors=True)
     os.makedirs(temporary)
@@ -141,12 +150,45 @@ def _fill(call: Call, tree: str, path: str, lock: Lock) -> None:
     wanted = sort_requirements(tree, args["requirements"], args["packages"], args.get("left_out", ()), temporary)
     for package in wanted.left_out:
         call.push({"note": f"{package} is left out because the card cannot run it; the fixers select sdpa instead"})
-    for what, arguments in _steps(args, extra, wanted, _sources(args, tree), temporary):
-        venv.report_downloads(pip, arguments, temporary)
-        venv.install(pip, arguments, what)
+    steps = list(_steps(args, extra, wanted, _sources(args, tree), temporary))
+    packages = _synchronize(venv, pip, steps, _roots(args, tree))
     if args["capability"]:
         _require_architecture(venv, args["capability"])
     shutil.rmtree(temporary, ignore_errors=True)
+    return packages
+
+
+def _synchronize(
+    venv: Venv, pip: PipVersion, steps: Sequence[Tuple[str, List[str]]], roots: Optional[Sequence[str]]
+) -> Dict[str, str]:
+    """Install what is missing, then remove what only earlier requirements needed. Return halfstep's packages.
+
+    A torchaudio that was installed beside another torch is installed again. If the requirements are not completely
+    known, nothing is removed.
+    """
+    mark = read_mark(venv.path)
+    foreign = foreign_packages(venv, mark)
+    write_atomic(os.path.join(venv.path, MARK), dumps({**mark, "foreign": foreign}))
+    for what, arguments in steps:
+        venv.report_downloads(pip, arguments, venv.environment["TMPDIR"])
+        venv.install(pip, arguments, what)
+    installed = remove_surplus(venv, roots, foreign) if roots is not None else look(venv, (), ()).installed
+    outdated = outdated_companions(installed, mark)
+    if outdated:
+        venv.call.push({"note": f"installing {', '.join(outdated)} again, for the new torch"})
+        uninstall(venv, outdated)
+        for what, arguments in steps:
+            venv.install(pip, arguments, what)
+        installed = look(venv, (), ()).installed
+    return {name: version for name, version in installed.items() if name not in foreign}
+
+
+def _roots(args: Mapping[str, Any], tree: str) -> Optional[List[str]]:
+    """Return all requirements of the request, or None if they are not completely known."""
+    lines = list_requirements(tree, args["requirements"])
+    if lines is None:
+        return None
+    return [*lines, *args["packages"], *args.get("companions", ()), args["torch"]]
 
 
 def _find_base(base: str) -> str:

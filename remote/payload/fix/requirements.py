@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Collection, Dict, Iterator, List, Sequence
+from typing import Collection, Dict, Iterator, List, Optional, Sequence, Set
 
 from remote.payload.tree.paths import check_path
 from remote.protocol.dataclass import dataclass, field
@@ -15,6 +15,8 @@ BUILD_TOOLS = ("setuptools", "wheel", "packaging", "ninja", "psutil")
 """The build requirements of BUILT_WITH_TORCH. pip does not install them for a build without isolation."""
 NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 INCLUDE = re.compile(r"\s*(-r|--requirement|-c|--constraint)[\s=]+(\S+)\s*")
+OPTIONS = re.compile(r"\s--\w.*")
+"""pip's options after a requirement, such as --hash."""
 
 
 @dataclass
@@ -51,6 +53,34 @@ def sort_requirements(
         found.pip_arguments += ["-r", next(iter(texts)) if changed else path]
     found.pip_arguments += [each for each in packages if not _defer_or_leave_out(each, left_out, found)]
     return found
+
+
+def list_requirements(tree: str, files: Sequence[str]) -> Optional[List[str]]:
+    """Return the lines of requirements files and of the files that they include by `-r`.
+
+    Return None if a file is included by a URL, or is not readable: the requirements are then not completely known.
+    """
+    found: List[str] = []
+    new = [os.path.join(tree, check_path(name)) for name in files]
+    seen: Set[str] = set()
+    while new:
+        path = os.path.normpath(new.pop())
+        if path in seen:
+            continue
+        seen.add(path)
+        try:
+            lines = list(_logical_lines(path))
+        except OSError:
+            return None
+        for line in lines:
+            include = INCLUDE.fullmatch(line)
+            if include is None:
+                found.append(OPTIONS.sub("", line.partition(" #")[0]).strip())
+            elif "://" in include.group(2):
+                return None
+            elif include.group(1) in ("-r", "--requirement"):
+                new.append(os.path.join(os.path.dirname(path), include.group(2)))
+    return [line for line in found if line and not line.startswith(("-", "#"))]
 
 
 def _copy(path: str, folder: str, left_out: Collection[str], found: Requirements, texts: Dict[str, str]) -> str:
