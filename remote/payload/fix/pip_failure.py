@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from typing import List, Optional, Tuple
+from typing import List, Match, Optional, Tuple
 
 from remote.protocol.dataclass import dataclass
+from remote.protocol.text import version_numbers
 
 SHOWN_LINES = 8
 LONGEST = 400
 LONGEST_LINE = 4000
 BEGIN = re.compile(r"\W*\[\d+ lines? of output\]")
 END = "[end of output]"
-COLLECTING = re.compile(r"\s*Collecting ([^\s(]+)")
+COLLECTING = re.compile(r"\s*Collecting ([^\s(]+)(?: \(from -r (\S+) \(line (\d{1,9})\)\))?")
+COPY = re.compile(r"\d+-\d+-")
+"""The beginning of the name of a copied requirements file, see `sort_requirements`."""
+CLONING = re.compile(r"\s*(?:Collecting|Obtaining) (\S*git\+\S+|\S+(?= @ git\+))")
+NOT_CLONED = re.compile(r"\s*fatal: unable to access '[^']*': (.+)|(?:ssh: )?(Could not resolve hostname .+)")
+VERSIONS = re.compile(r"ERROR: Could not find a version that satisfies the requirement (\S+).* \(from versions: (.+)\)")
+EXACT = re.compile(r"([A-Za-z0-9][\w.-]*)==(\d[\w.]*)")
 NOT_BUILT = re.compile(r"(?:ERROR: )?(?:Failed to build|Failed building wheel for) '?([A-Za-z0-9][\w.-]*)'?")
 NO_METADATA = re.compile(r"╰─> ([A-Za-z0-9][\w.-]*)")
 CONFLICT = re.compile(r"ERROR: (Cannot install .* because these package versions have conflicting dependencies)\.?")
@@ -27,6 +35,9 @@ COMPILER = re.compile(r"(?:.*: )?fatal error: .+")
 EXCEPTION = re.compile(r"(?:ERROR|(?:\w+\.)*\w*(?:Error|Exception|Exit)): .+")
 ERROR = re.compile(r"(?:error|fatal): .+")
 NOTICES = ("[notice]", "WARNING: Location", "Progress ", "Looking in ")
+REMOVED = re.compile(r"No module named '(?:distutils|imp)'|fcompiler|CCompiler|has no attribute 'ImpImporter'")
+"""Errors of build scripts that use modules which newer releases of Python or setuptools no longer contain."""
+PREDATES = "This version predates the Python of the environment"
 FAREWELLS = ("note: This ", "hint: See above", "╰─> See above", "See above for")
 """Closing lines that pip prints after any error of the same kind. They state no cause."""
 HINTS = {
@@ -44,6 +55,10 @@ LOOSEN = (
 )
 ANOTHER_VERSION = (
     "change this requirement, or create the environment with another Python: `fixers: {environment: {base: python3.N}}`"
+)
+ANOTHER_SOURCE = (
+    "connect the host to the repository's server, or put the package into the project's folder and require it by its"
+    " path, `./FOLDER`, in the requirements file"
 )
 ANOTHER_INDEX = (
     "connect the host to a package index, or install from a folder of wheels:"
@@ -64,7 +79,8 @@ def explain_failure(text: str) -> PipFailure:
     """Return the cause of a failure of pip. For any other command, the cause is the last line of its output."""
     lines = [line.strip()[:LONGEST_LINE] for line in text.splitlines() if line.strip()]
     known = next((hint for words, hint in HINTS.items() if words in text), "")
-    found = _conflict(lines) or _build(lines) or _unreachable(lines) or _summary(lines)
+    found = _conflict(lines) or _build(lines) or _clone(lines) or _unreachable(lines) or _too_old(lines)
+    found = found or _summary(lines)
     shown = found.lines or tuple(line.rstrip()[:200] for line in text.splitlines() if _is_shown(line))
     return PipFailure(found.reason[:LONGEST], shown[-SHOWN_LINES:] if len(lines) > 1 else (), known or found.hint)
 
@@ -93,7 +109,31 @@ def _build(lines: List[str]) -> Optional[PipFailure]:
     if not output or any(line.startswith(GOES_ON) for line in after):
         return None
     reason = f"{_package(lines, begin)} could not be built: {_cause(output)}"
+    if REMOVED.search(reason):
+        reason += f"{'' if reason.endswith('.') else '.'} {PREDATES}"
     return PipFailure(reason, tuple(line[:200] for line in output), ANOTHER_VERSION)
+
+
+def _clone(lines: List[str]) -> Optional[PipFailure]:
+    """Return why a git repository could not be fetched."""
+    causes = [found for found in map(NOT_CLONED.match, lines) if found]
+    if not causes:
+        return None
+    cause = str(causes[-1].group(1) or causes[-1].group(2))
+    wanted = [found.group(1) for found in map(CLONING.match, lines) if found]
+    return PipFailure(f"{cause}, for the requirement {wanted[-1]}" if wanted else cause, hint=ANOTHER_SOURCE)
+
+
+def _too_old(lines: List[str]) -> Optional[PipFailure]:
+    """Return that the required version is older than every version for this Python."""
+    for found in filter(None, map(VERSIONS.match, lines)):
+        exact, offered = EXACT.fullmatch(found.group(1)), found.group(2).split(", ")
+        oldest = min(filter(None, map(version_numbers, offered)), default=())
+        if exact and oldest and version_numbers(exact.group(2)) < oldest:
+            name = f"{exact.group(1)} {'.'.join(map(str, oldest))}"
+            reason = f"no {found.group(1)} for this Python and machine: the oldest that exists is {name}"
+            return PipFailure(reason, hint=ANOTHER_VERSION)
+    return None
 
 
 def _cause(output: List[str]) -> str:
@@ -104,11 +144,23 @@ def _cause(output: List[str]) -> str:
 
 
 def _package(lines: List[str], begin: int) -> str:
-    """Return the package that pip names after the failed build, else the last one that it collected before."""
+    """Return the package that pip names after the failed build, else the last one that it collected before.
+
+    If its requirement is known, return it with its file and line.
+    """
     matches = (pattern.match(line) for line in lines[begin:] for pattern in (NOT_BUILT, NO_METADATA))
     named = [found.group(1) for found in matches if found and found.group(1) not in NO_NAMES]
-    collected = [found.group(1) for found in map(COLLECTING.match, lines[:begin]) if found]
-    return (named or collected or ["a package"])[-1]
+    collected = [found for found in map(COLLECTING.match, lines[:begin]) if found]
+    if not named:
+        return _with_place(collected[-1]) if collected else "a package"
+    known = [found for found in collected if re.split(r"[=<>!~\[;@]", found.group(1))[0].lower() == named[-1].lower()]
+    return _with_place(known[-1]) if known else named[-1]
+
+
+def _with_place(collected: Match[str]) -> str:
+    """Return the requirement, with the name of its file and its line: `numpy==1.17.4 (requirements.txt:3)`."""
+    requirement, file, line = collected.groups()
+    return f"{requirement} ({COPY.sub('', posixpath.basename(file), count=1)}:{line})" if file else str(requirement)
 
 
 def _unreachable(lines: List[str]) -> Optional[PipFailure]:

@@ -10,7 +10,15 @@ import pytest
 
 from remote.link.host_hints import hint_of_host
 from remote.payload.fix.installing import run_command
-from remote.payload.fix.pip_failure import ANOTHER_INDEX, ANOTHER_VERSION, HINTS, LOOSEN, explain_failure
+from remote.payload.fix.pip_failure import (
+    ANOTHER_INDEX,
+    ANOTHER_SOURCE,
+    ANOTHER_VERSION,
+    HINTS,
+    LOOSEN,
+    PREDATES,
+    explain_failure,
+)
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 
@@ -117,6 +125,37 @@ ERROR: No matching distribution found for six
 """
 OTHER_URLLIB = "(\"HTTPSConnection(host='index', port=443)"
 UNREACHABLE_TOO = UNREACHABLE.replace("('<HTTPSConnection object at 0x7f2c>", OTHER_URLLIB).replace("n')'", "n\")'")
+NO_HOST = """Collecting git+https://git.example/x/y.git
+  Cloning https://git.example/x/y.git to /tmp/pip-req-build-c7ez89fe
+  Running command git clone --filter=blob:none --quiet https://git.example/x/y.git /tmp/pip-req-build-c7ez89fe
+  fatal: unable to access 'https://git.example/x/y.git/': Could not resolve host: git.example
+  error: subprocess-exited-with-error
+
+  × git clone --filter=blob:none --quiet https://git.example/x/y.git /tmp/pip-req-build-c7ez89fe did not run.
+  │ exit code: 128
+  ╰─> See above for output.
+
+  note: This error originates from a subprocess, and is likely not a problem with pip.
+error: subprocess-exited-with-error
+"""
+SSH = "Could not resolve hostname git.example: Name or service not known"
+NO_SSH = f"""Collecting pkg @ git+ssh://git@git.example/x/y.git
+  Running command git clone --filter=blob:none --quiet 'ssh://git@git.example/x/y.git' /tmp/pip-req-build-c7ez89fe
+  ssh: {SSH}
+  fatal: Could not read from remote repository.
+error: subprocess-exited-with-error
+"""
+OLD = """ERROR: Could not find a version that satisfies the requirement {0} (from versions: {1})
+ERROR: No matching distribution found for {0}
+"""
+NUMPY = "numpy==1.17.4 (requirements.txt:2)"
+COPIED = """Collecting torch
+Collecting numpy==1.17.4 (from -r /w/tmp.halfstep/0-0-requirements.txt (line 2))
+  ╰─> [1 line of output]
+      NameError: CCompiler
+      [end of output]
+ERROR: Failed to build 'numpy' when getting requirements to build wheel
+"""
 EXCLUDED = "because these package versions have conflicting dependencies"
 CUDA_HOME = METADATA.replace("AttributeError: fcompiler.", "OSError: CUDA_HOME environment variable is not set.")
 
@@ -138,7 +177,7 @@ CUDA_HOME = METADATA.replace("AttributeError: fcompiler.", "OSError: CUDA_HOME e
         ),
         (
             METADATA,
-            "numpy==1.17.4 could not be built: AttributeError: fcompiler. Did you mean: 'compiler'?",
+            f"{NUMPY} could not be built: AttributeError: fcompiler. Did you mean: 'compiler'?. {PREDATES}",
             ANOTHER_VERSION,
         ),
         (
@@ -146,17 +185,40 @@ CUDA_HOME = METADATA.replace("AttributeError: fcompiler.", "OSError: CUDA_HOME e
             "soundthing could not be built: src/a.c:3:10: fatal error: Python.h: No such file or directory",
             HINTS["fatal error: Python.h"],
         ),
-        (NESTED, "outer could not be built: ModuleNotFoundError: No module named 'distutils'", ANOTHER_VERSION),
+        (
+            NESTED,
+            f"outer could not be built: ModuleNotFoundError: No module named 'distutils'. {PREDATES}",
+            ANOTHER_VERSION,
+        ),
         (SURVIVED, "Could not install packages due to an OSError: [Errno 13] Permission denied: '/x'", ""),
         (UNREACHABLE, f"the package index cannot be reached: {BROKEN}", ANOTHER_INDEX),
         (UNREACHABLE_TOO, f"the package index cannot be reached: {BROKEN}", ANOTHER_INDEX),
         (
             CUDA_HOME,
-            "numpy==1.17.4 could not be built: OSError: CUDA_HOME environment variable is not set. "
+            f"{NUMPY} could not be built: OSError: CUDA_HOME environment variable is not set. "
             "Did you mean: 'compiler'?",
             HINTS["CUDA_HOME environment variable is not set"],
         ),
         ("ERROR: Package 'x' requires a different Python: 3.11.2 not in '<3.9'", None, ANOTHER_VERSION),
+        (
+            NO_HOST,
+            "Could not resolve host: git.example, for the requirement git+https://git.example/x/y.git",
+            ANOTHER_SOURCE,
+        ),
+        (NO_SSH, f"{SSH}, for the requirement pkg", ANOTHER_SOURCE),
+        (
+            OLD.format("torch==1.6.0", "1.13.0, 1.13.1, 2.13.0+cpu"),
+            "no torch==1.6.0 for this Python and machine: the oldest that exists is torch 1.13.0",
+            ANOTHER_VERSION,
+        ),
+        (
+            OLD.format("numpy==1.17.4 (from -r r.txt (line 2))", "2.0.0, 2.1.0"),
+            "no numpy==1.17.4 for this Python and machine: the oldest that exists is numpy 2.0.0",
+            ANOTHER_VERSION,
+        ),
+        (OLD.format("torch==9.0", "1.13.0, 2.0.0"), "No matching distribution found for torch==9.0", ANOTHER_VERSION),
+        (OLD.format("torch>=9", "1.13.0, 2.0.0"), "No matching distribution found for torch>=9", ANOTHER_VERSION),
+        (COPIED, f"{NUMPY} could not be built: NameError: CCompiler. {PREDATES}", ANOTHER_VERSION),
         ("one\nhint: See above for details.", "one", ""),
         ("hint: See above for details.", "hint: See above for details.", ""),
         ("[end of output]", "[end of output]", ""),
@@ -174,7 +236,7 @@ def test_a_long_build_whose_beginning_is_lost_still_names_its_error() -> None:
     kept = METADATA.partition("lines of output]\n")[2]
     assert (
         explain_failure(kept).reason
-        == "a package could not be built: AttributeError: fcompiler. Did you mean: 'compiler'?"
+        == f"a package could not be built: AttributeError: fcompiler. Did you mean: 'compiler'?. {PREDATES}"
     )
 
 
