@@ -95,7 +95,7 @@ def _judge(
     seen: set[tuple[str, str]] = set()
     for place in _places(source, packages, own, defined):
         key = (place.message, place.instead)
-        if key not in seen and not _is_guarded(source, place.node):
+        if key not in seen and not is_guarded(source, place.node):
             seen.add(key)
             yield Finding.warning(place.check, place.message, source.where(place.node), place.instead)
 
@@ -187,7 +187,7 @@ def _rejected_values(name: str) -> Iterable[object]:
     return {"accelerator": STRATEGIES, "strategy": REMOVED_STRATEGIES}.get(name, ())
 
 
-def _is_guarded(source: PythonSource, node: ast.AST) -> bool:
+def is_guarded(source: PythonSource, node: ast.AST) -> bool:
     """Return True in `try`, and in a condition that seems to distinguish versions."""
     for above in source.names.ancestors(node):
         if isinstance(above, ast.Try) and above.handlers:

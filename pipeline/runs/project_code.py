@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from fixers.frame.pins import pins_by_folder, project_pins
 from fixers.setup.environment import is_requested, venv_of
 from pipeline.judgements.notebook_code import judge_notebook_code
+from pipeline.judgements.old_calls import judge_old_calls
 from pipeline.judgements.removed_names import judge_removed
 from pipeline.judgements.started import files_reached
 from pipeline.judgements.static import judge_static
@@ -29,12 +30,14 @@ def judge_code(view: View) -> Report:
 
 
 def judge_old_code(view: View) -> Report:
-    """Return warnings about code of a notebook, and about names that the installed libraries lack."""
+    """Return warnings about code of a notebook, and about names and calls that the installed libraries reject."""
     command = view.config.command
     if command is None:
         return Report()
     paths = files_reached(view.scan, command)
-    return judge_notebook_code(view.scan, command, paths).plus(judge_removed(view.scan, paths, _packages(view)))
+    packages = _packages(view)
+    removed = judge_removed(view.scan, paths, packages).plus(judge_old_calls(view.scan, paths, packages))
+    return judge_notebook_code(view.scan, command, paths).plus(removed)
 
 
 def _packages(view: View) -> Mapping[str, str]:

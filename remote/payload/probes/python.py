@@ -25,8 +25,9 @@ IMAGE_PYTHONS = tuple(f"{prefix}/bin/python3" for prefix in ("/opt/conda", "/opt
 """Interpreters that have torch in the images of rented machines. The PATH of an SSH command does not contain them."""
 PACKAGES = (
     "accelerate", "bitsandbytes", "datasets", "deepspeed", "flash-attn", "flash-attn-3", "huggingface-hub", "librosa",
-    "lightning", "mlflow", "mlflow-skinny", "numpy", "peft", "pytorch-lightning", "safetensors", "soundfile",
-    "tensorboard", "tokenizers", "torch", "torchaudio", "torchcodec", "trackio", "transformers", "trl", "wandb",
+    "lightning", "matplotlib", "mlflow", "mlflow-skinny", "numpy", "peft", "pytorch-lightning", "safetensors",
+    "soundfile", "tensorboard", "tokenizers", "torch", "torchaudio", "torchcodec", "trackio", "transformers", "trl",
+    "wandb",
 )  # fmt: skip
 VERSION_LINE = re.compile(r"^Version:\s*(\S+)", re.MULTILINE)
 TORCH_VERSION = re.compile(r"^__version__(?:\s*:\s*\w+)?\s*=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
