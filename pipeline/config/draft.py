@@ -129,7 +129,7 @@ class Answers:
 
     `offers_environment`: the project lists its requirements, and the host may lack torch. `reach` are the connection
     keys of the host file, such as `port` and `user`; `variables` are the environment variables of the host, and
-    `environ` those of the command.
+    `environ` those of the command. `incomplete`: the README starts the script with more arguments than `command`.
     """
 
     name: str
@@ -147,6 +147,7 @@ class Answers:
     reach: Mapping[str, Any] = field(default_factory=dict)
     workdir: str = "~/halfstep"
     variables: Mapping[str, str] = field(default_factory=dict)
+    incomplete: bool = False
 
 
 def render_config(answers: Answers) -> str:
@@ -179,7 +180,8 @@ def render_config(answers: Answers) -> str:
 def _fixer_lines(answers: Answers) -> list[str]:
     chosen = [f"data-collator: {{path: {json.dumps(answers.collator)}}}"] if answers.collator else []
     chosen += ["environment: create"] if answers.environment else []
-    lines = [f"fixers: {{{', '.join(chosen)}}}"] if chosen else []
+    why = "      # data-collator: keeps the host's copy of this file up to date" if answers.collator else ""
+    lines = [f"fixers: {{{', '.join(chosen)}}}{why}"] if chosen else []
     if answers.offers_environment and not answers.environment:
         more = ", ".join([*chosen, "environment: create"])
         lines.append(f"# fixers: {{{more}}}      creates a virtual environment if the host has no torch")

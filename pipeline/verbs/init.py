@@ -82,6 +82,7 @@ def init(
         reach=look.reach,
         workdir=look.workdir,
         variables=look.environment,
+        incomplete=bool(start.places),
     )
     return _write(_files(cwd, answers, needs_host=not known), answers, screen, cwd, words, force=force)
 
@@ -244,7 +245,9 @@ def _write(
         # The user has just chosen these settings. The file is not read again: another user could have replaced it.
         keep_trust(load_host(str(host_file), cwd, content=files[host_file].encode()))
     verb = "run" if answers.environment else "verify"  # `verify` does not create an environment, and fails without one
-    screen.next_step(shell_command("pipeline {} --host {} --config {}", verb, host, name))
+    command = shell_command("pipeline {} --host {} --config {}", verb, host, name)
+    first = f"complete `command:` in configs/{name}.yaml, then run: " if answers.incomplete else ""
+    screen.next_step(f"{first}{command}")
     screen.closing(Outcome("init", host=host, config=name, more={"written": [str(path) for path in files]}))
     return 0
 

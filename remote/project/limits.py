@@ -77,7 +77,8 @@ def judge_untracked(walk: Walk, limits: Limits) -> Iterable[Finding]:
             Severity.WARNING,
             f"{count_text} that git does not track: {_top(large)}",
             where=shown(max(large, key=large.__getitem__)),
-            hint="add them to .pipelineignore; if the job needs them, set `data: {path: ...}` in the config",
+            hint="if the job does not need them, add them to .pipelineignore; if it does, keep them, or send a folder "
+            "of data by `data: {path: ...}` in the config",
         )
 
 

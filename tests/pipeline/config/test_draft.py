@@ -172,6 +172,8 @@ def test_declined_options_are_comments_in_the_files(tmp_path: Path) -> None:
             (tmp_path / path).touch()
     assert "# data: {path: data}" in render_config(offered) and "# card:" in render_host(offered)
     assert '# fixers: {data-collator: {path: "my collator.py"}, environment: create}' in render_config(offered)
+    assert "# data-collator: keeps the host's copy" in render_config(chosen)
+    assert "# data-collator" not in render_config(replace(chosen, collator=""))
     document = parse_document("x.yaml", render_config(chosen).encode()).values
     assert document["data"] == {"path": "/mnt/a b"}
     assert document["fixers"] == {"data-collator": {"path": "my collator.py"}, "environment": "create"}

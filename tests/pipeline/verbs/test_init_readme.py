@@ -61,6 +61,16 @@ def test_the_lines_of_several_commands_and_the_omitted_variables_are_named(tmp_p
     assert code == 0 and "with other arguments or another launcher (README.md:2, README.md:4)" in words
     assert "complete `command:` in configs/mine.yaml" in words and "also sets CUDA_VISIBLE_DEVICES" in words
     assert load_config("mine", tmp_path).config.command == ("python", "train.py")
+    assert "next: complete `command:` in configs/mine.yaml, then run: pipeline " in words
+
+
+def test_the_next_step_is_a_command_if_the_readme_starts_the_script_as_the_config_does(
+    tmp_path: Path, typed: Typed
+) -> None:
+    (tmp_path / "README.md").write_text("```bash\npython train.py --config v1.json\n```\n")
+    _, printed = typed("init", *NAMES)
+    (hint,) = [line.partition("next: ")[2] for line in printed.splitlines() if "next: " in line]
+    assert hint.startswith("pipeline ")
 
 
 @pytest.mark.parametrize("scripts", [("train.py", "train_two.py"), ()])
