@@ -13,6 +13,8 @@ from remote.protocol.shell import shell_command
 ENDED_EARLY = ("stopped", "preempted")
 """The checks of jobs that were stopped or preempted instead of failing."""
 COVERAGE = "adapter-gradient"
+NO_CHECKPOINT = "it left no checkpoint"
+SHOWN_FILES = 2
 FIRST_STEPS = 20
 """The proof makes the check COVERAGE in its two steps, and the live watch makes it again in the first steps."""
 
@@ -21,11 +23,12 @@ def judge_run(run: RunSurvey | None, name: str, resume_command: str = "") -> Rep
     """Return a report with one error if the run has not succeeded, or if its newest trainer checkpoint is broken.
 
     Otherwise, return an empty report. A run that is still running has not succeeded. The hint of a run that can be
-    continued is `resume_command`. If it is empty, the hint is `pipeline run`. For a run with a verified checkpoint, the
-    hint also names the run by `--resume`, because changed inputs would otherwise start a new run.
+    continued is `resume_command`. If it is empty, the hint is `pipeline run`. For a run with a verified checkpoint, or
+    with files that its script may load, the hint also names the run by `--resume`, because changed inputs would
+    otherwise start a new run.
     """
     kept = newest_kept(run) if run is not None else None
-    again = resume_command or ("pipeline run" if kept is None else shell_command("pipeline run --resume {}", name))
+    again = resume_command or _command_to_continue(run, name)
     if run is not None and run.slurm_end and run.state in (JobState.LOST, JobState.ABSENT):
         return Report((judge_queue_end(name, run.slurm_end, again),))
     if run is None or run.state is JobState.ABSENT:
@@ -47,7 +50,7 @@ def judge_run(run: RunSurvey | None, name: str, resume_command: str = "") -> Rep
         if run.result is None:
             message = f"{name} ended, but the host sent no result"
             return Report((_finding("job", message, ExitCode.CONNECT, again),))
-        return Report((_failure(name, run.result, kept, again),))
+        return Report((_failure(name, run.result, kept, again, describe_no_checkpoint(run, NO_CHECKPOINT)),))
     newest = max(run.checkpoints, key=lambda checkpoint: checkpoint.step, default=None)
     if newest is not None and newest.problem:
         message = f"{name}: {newest.name} is broken: {newest.problem}"
@@ -87,6 +90,20 @@ def newest_checkpoint(run: RunSurvey) -> Checkpoint | None:
     return max(verified, key=lambda checkpoint: checkpoint.step, default=None)
 
 
+def _command_to_continue(run: RunSurvey | None, name: str) -> str:
+    may_continue = run is not None and (run.own_files or newest_kept(run) is not None)
+    return shell_command("pipeline run --resume {}", name) if may_continue else "pipeline run"
+
+
+def describe_no_checkpoint(run: RunSurvey, otherwise: str) -> str:
+    """Return `otherwise`, or a text with the newest files that the script of a run saved in its own format."""
+    if not run.own_files:
+        return otherwise
+    shown, others = ", ".join(run.own_files[:SHOWN_FILES]), len(run.own_files) - SHOWN_FILES
+    more = f" and {others} more" if others > 0 else ""
+    return f"no checkpoint that halfstep can verify; the script's own files: {shown}{more}"
+
+
 def start_without_checkpoint(start: str, *, own_command: bool) -> str:
     """Return `start` (a text such as 'starts at step 0'), with an exception added for a command of the user's own.
 
@@ -95,11 +112,16 @@ def start_without_checkpoint(start: str, *, own_command: bool) -> str:
     return f"{start}, unless the command itself resumes from a file in the run's folder" if own_command else start
 
 
-def _failure(name: str, result: JobResult, kept: int | None, again: str = "pipeline run") -> Finding:
-    """Return the finding of a failed job. `kept` is the step of the checkpoint from which the run can resume."""
+def _failure(
+    name: str, result: JobResult, kept: int | None, again: str = "pipeline run", without: str = NO_CHECKPOINT
+) -> Finding:
+    """Return the finding of a failed job. `kept` is the step of the checkpoint from which the run can resume.
+
+    `without` is the text for a run without such a checkpoint.
+    """
     if result.preempted or result.stopped:
         check = "preempted" if result.preempted else "stopped"
-        kept_text = "it left no checkpoint" if kept is None else f"its checkpoint of step {kept} is kept"
+        kept_text = without if kept is None else f"its checkpoint of step {kept} is kept"
         code = ExitCode.TRAINING if kept is None else ExitCode.PREEMPTED
         return _finding(check, f"{name} was {check}; {kept_text}", code, again)
     if result.oom_killed:

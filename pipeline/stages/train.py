@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.tail import tail_of
-from pipeline.judgements.job import is_repeated, judge_end, judge_run, judge_watched, start_without_checkpoint
+from pipeline.judgements.job import (
+    describe_no_checkpoint,
+    is_repeated,
+    judge_end,
+    judge_run,
+    judge_watched,
+    start_without_checkpoint,
+)
 from pipeline.judgements.resuming import OFFERED, may_resume
 from pipeline.loading import LazyModule
 from pipeline.messages.errors import findings_of
@@ -127,7 +134,8 @@ class Train:
         if number > 1 and not resume:
             own_command = context.view.config.command is not None
             start = start_without_checkpoint("starts at step 0", own_command=own_command)
-            context.listener.note(f"{name} has no verified checkpoint: job {number} {start}")
+            without = describe_no_checkpoint(survey, "") if survey is not None else ""
+            context.listener.note(f"{name} has {without or 'no verified checkpoint'}: job {number} {start}")
         try:
             queue = context.options.phase is not Phase.ALL
             request = start_request(context.view, run, number, resume, fresh_code=fresh_code, queue=queue)

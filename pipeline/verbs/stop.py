@@ -8,7 +8,7 @@ from pathlib import Path
 from pipeline.hosts.open_run import OpenRun, open_run
 from pipeline.hosts.pull import pull_run
 from pipeline.hosts.which_run import as_errors, judge_other_hosts, judge_others, judge_still_training
-from pipeline.judgements.job import newest_kept, start_without_checkpoint
+from pipeline.judgements.job import describe_no_checkpoint, newest_kept, start_without_checkpoint
 from pipeline.messages.outcome import job_outcome
 from pipeline.records.files import locked
 from pipeline.records.runs import RunNote
@@ -81,7 +81,8 @@ def describe_stop(name: str, survey: RunSurvey, was_alive: bool) -> str:
     A job that was queued is described as stopped before it began.
     """
     newest = newest_kept(survey)
-    kept = f"newest checkpoint: step {newest}" if newest is not None else "it has no verified checkpoint"
+    without = describe_no_checkpoint(survey, "it has no verified checkpoint")
+    kept = f"newest checkpoint: step {newest}" if newest is not None else without
     job = job_outcome(survey)
     step = f" at step {job.step}" + (f" of {job.steps}" if job.steps else "") if job.step is not None else ""
     if was_alive and survey.result is not None and survey.result.stopped:
@@ -93,10 +94,13 @@ def describe_restart(survey: RunSurvey, note: RunNote) -> str:
     """Return 'to resume: pipeline run ... --resume RUN', or 'to start again at step 0: ...' without a checkpoint.
 
     The command of a config may load a file that halfstep does not recognise as a checkpoint: `to start again` says so.
+    If the script has saved such files, the text is 'to continue, if the script loads its own files: ...'.
 
     Without --resume, the command would start a new run if the inputs have changed since.
     """
     if newest_kept(survey) is None:
+        if survey.own_files:
+            return f"to continue, if the script loads its own files: {note.resume_command}"
         start = start_without_checkpoint("at step 0", own_command=note.own_command)
         return f"to start again {start}: {note.start_command}"
     return f"to resume: {note.resume_command}"

@@ -10,6 +10,9 @@ from remote.protocol.findings import CheckName
 from remote.protocol.gauges import Gauges
 from remote.protocol.hidden import Identifier, Message
 from remote.protocol.layout import RunId
+from remote.protocol.saved import Checkpoint as Checkpoint
+from remote.protocol.saved import EventFile as EventFile
+from remote.protocol.saved import ResumePoint as ResumePoint
 from remote.protocol.values import Verbatim
 
 
@@ -136,39 +139,6 @@ class WatchNote:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """A trainer checkpoint with a SHA-256 manifest. `problem` is "" if every digest matches."""
-
-    name: Identifier
-    step: int
-    bytes: int = 0
-    problem: str = ""
-
-
-@dataclass(frozen=True)
-class ResumePoint:
-    """The checkpoint from which the next job resumes, its path on the host, and renamed broken checkpoints."""
-
-    path: Identifier
-    checkpoint: Checkpoint
-    broken: Tuple[Identifier, ...] = ()
-
-
-@dataclass(frozen=True)
-class EventFile:
-    """One TensorBoard file of a run. `name` is relative to the run's folder; `size_bytes` counts complete records only.
-
-    `head_sha256` is the digest of the first record. `ending` is a value of records.Ending: what follows the last
-    complete record.
-    """
-
-    name: Identifier
-    size_bytes: int
-    head_sha256: Identifier = ""
-    ending: Identifier = "clean"
-
-
-@dataclass(frozen=True)
 class RunSurvey:
     """One run on the host, with the state of its newest job.
 
@@ -177,7 +147,8 @@ class RunSurvey:
     reason why the job is queued: its state is RUNNING, but it has not begun. `slurm_end` is the state in which a job
     without a result left Slurm's queue, or "" if it is unknown. `fingerprint` is the digest of the inputs of the first
     job, and `newest_fingerprint` that of the newest job, which may have resumed with other inputs. `restarted` is True
-    if the job is lost and its host was restarted after the job began.
+    if the job is lost and its host was restarted after the job began. `own_files` are the newest files with weights
+    that the script saved in its own format, if the run has ended early without a verified checkpoint.
     """
 
     run: RunId
@@ -203,6 +174,7 @@ class RunSurvey:
     earlier_s: float = 0.0
     newest_fingerprint: Identifier = ""
     restarted: bool = False
+    own_files: Tuple[Message, ...] = ()
 
     @property
     def has_begun(self) -> bool:

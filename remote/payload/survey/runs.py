@@ -7,6 +7,7 @@ import time
 from typing import Any, Dict, List, Tuple
 
 from remote.payload.checkpoints.adapter import adapter_digest
+from remote.payload.checkpoints.own_files import newest_own_files
 from remote.payload.checkpoints.published import survey_checkpoints
 from remote.payload.files.records import read_record
 from remote.payload.jobs.records import Flags
@@ -26,7 +27,7 @@ from remote.payload.output.job_folder import real_run
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
 from remote.protocol.job_requests import RunRecord
-from remote.protocol.jobs import JobSpec, JobState, RunSurvey
+from remote.protocol.jobs import Checkpoint, JobSpec, JobState, RunSurvey
 from remote.protocol.layout import ProjectLayout, RunLayout
 from remote.protocol.runs import RunsRequest, RunsSurvey
 from remote.protocol.values import decode, encode
@@ -66,6 +67,7 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
     flags = read_record(run.job(number).flags, Flags) or Flags()
     spec = read_record(run.job(number).spec, JobSpec)
     progress = read_progress(run, number, now.state)
+    checkpoints = tuple(survey_checkpoints(run.root, digests=digests))
     return RunSurvey(
         run=record.run,
         config=record.config,
@@ -75,7 +77,7 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
         started=now.started,
         result=now.result,
         progress=progress,
-        checkpoints=tuple(survey_checkpoints(run.root, digests=digests)),
+        checkpoints=checkpoints,
         events=survey_events(run.root),
         adapter_sha256=adapter_digest(run),
         orphans=tuple(process.pid for process in observed.orphans),
@@ -90,4 +92,13 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
         earlier_s=seconds_of_earlier_jobs(run, number),
         newest_fingerprint=spec.fingerprint if spec is not None else "",
         restarted=ended_by_restart(run.job(number), now),
+        own_files=_own_files(run, now.state, checkpoints),
     )
+
+
+def _own_files(run: RunLayout, state: JobState, checkpoints: Tuple[Checkpoint, ...]) -> Tuple[str, ...]:
+    """Return the files from which a script may resume by itself. Other runs are not searched, which takes time."""
+    ended_early = state in (JobState.STOPPED, JobState.FAILED, JobState.LOST)
+    if not ended_early or any(not checkpoint.problem for checkpoint in checkpoints):
+        return ()
+    return newest_own_files(run.root, checkpoints)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.judgements.job import judge_run
 from pipeline.messages.outcome import job_outcome
 from pipeline.records.runs import RunNote
 from pipeline.verbs.stop import describe_restart, describe_stop
@@ -70,3 +71,20 @@ def test_the_step_of_a_stopped_run_is_that_of_its_newest_complete_checkpoint() -
     assert describe_stop("r", run, True) == "r was stopped at step 8; newest checkpoint: step 8"
     assert job_outcome(run).step == 8
     assert job_outcome(replace(run, state=JobState.RUNNING, result=None)).step == 5
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        (("code/chkpt/tiny_0001.pt",), "code/chkpt/tiny_0001.pt"),
+        (("code/a.pt", "code/b.pt"), "code/a.pt, code/b.pt"),
+        (("code/a.pt", "code/b.pt", "code/c.pt", "code/d.pt"), "code/a.pt, code/b.pt and 2 more"),
+    ],
+)
+def test_files_of_the_script_are_named_without_a_verified_checkpoint(files: tuple[str, ...], words: str) -> None:
+    run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, BEGUN, JobResult(143, stopped=True), own_files=files)
+    kept = f"no checkpoint that halfstep can verify; the script's own files: {words}"
+    assert describe_stop("r", run, True) == f"r was stopped; {kept}"
+    assert describe_restart(run, replace(NOTE, own_command=True)).endswith("--resume r-1")
+    (finding,) = judge_run(run, "r-1").findings
+    assert finding.message == f"r-1 was stopped; {kept}" and finding.hint == "pipeline run --resume r-1"
