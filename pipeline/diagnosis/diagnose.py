@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pipeline.diagnosis.catalog import Entry, identify, load_catalog
@@ -187,7 +187,15 @@ def with_undo(found: Iterable[Finding], rewritten: Collection[str]) -> tuple[Fin
     )
 
 
-def diagnose_text(text: str | Iterable[str], log: str = "", first: int = 1) -> tuple[Finding, ...]:
-    """Return the findings of one log, the earliest first, or () for a healthy log. `log` is the name of the log."""
+def diagnose_text(
+    text: str | Iterable[str],
+    log: str = "",
+    first: int = 1,
+    explain: Callable[[Finding, Diagnosis], Finding] = lambda finding, _: finding,
+) -> tuple[Finding, ...]:
+    """Return the findings of one log, the earliest first, or () for a healthy log.
+
+    `log` is the name of the log. `explain` returns a finding with what the files of the laptop tell about it.
+    """
     whole = text if isinstance(text, str) else "\n".join(line.rstrip("\n") for line in text)
-    return tuple(as_finding(one, log) for one in diagnose_log(whole, first))
+    return tuple(explain(as_finding(one, log), one) for one in diagnose_log(whole, first))

@@ -94,18 +94,19 @@ def _finding(use: PathUse, project: LeftOut) -> Finding:
     code = ExitCode.ENVIRONMENT if use.certain else ExitCode.OK
     reads = ", and the command reads it" if use.certain else ""
     message = f"{use.path} is not sent, because .gitignore or .pipelineignore excludes it{reads}"
-    hint = _lines_hint(use.path, _excluded_part(use.path, project), project)
+    hint = lines_hint(use.path, project)
     if not use.model and not _is_code(use.path):
         hint += "; or data: {path: ...} in the config, read from $HALFSTEP_DATA_DIR"
     return Finding(CHECK, severity, message, use.where, hint, code)
 
 
-def _lines_hint(path: str, part: str, project: LeftOut) -> str:
+def lines_hint(path: str, project: LeftOut) -> str:
     """Return advice: the lines to write into .pipelineignore, so that the path is sent.
 
-    `part` is the topmost excluded folder on the path. A rule such as `*.json` excludes files in a folder that a line
-    includes, unless another line includes everything below the folder.
+    The first line names the topmost excluded folder on the path. A rule such as `*.json` excludes files in a folder
+    that a line includes, unless another line includes everything below the folder.
     """
+    part = _excluded_part(path, project)
     if not is_plain(part):  # the line would need escapes, and a shell could run a part of a name that is pasted
         return ANY_LINE
     narrow = [(f"!/{path}",)] if _is_code(path) and is_plain(path) else []

@@ -51,8 +51,10 @@ from remote.pull.log import pull_log
 
 if TYPE_CHECKING:
     from pipeline.diagnosis import diagnose
+    from pipeline.runs import missing_files
 else:
     diagnose = LazyModule("pipeline.diagnosis.diagnose")
+    missing_files = LazyModule("pipeline.runs.missing_files")
 
 DIAGNOSED_LINES = 4000
 DIAGNOSED_BYTES = 8 * 2**20
@@ -208,7 +210,8 @@ def diagnose_output(host: Host, project: str, run: str, number: int, folder: Pat
     with contextlib.suppress(FileNotFoundError), open_regular(output) as file:
         text, first = tail_of(file, DIAGNOSED_BYTES).text(DIAGNOSED_LINES)
     root = folder.parents[2]
-    return Report(diagnose.diagnose_text(mask(text, secrets), str(output.relative_to(root)), first))
+    explain = missing_files.explained_by(root)
+    return Report(diagnose.diagnose_text(mask(text, secrets), str(output.relative_to(root)), first, explain))
 
 
 def detached_result(name: str, phase: Phase) -> StageResult:

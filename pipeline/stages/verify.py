@@ -35,12 +35,13 @@ from remote.protocol.shell import shell_command
 if TYPE_CHECKING:
     from pipeline.diagnosis import diagnose
     from pipeline.judgements import copied_labels, static
-    from pipeline.runs import laptop_paths, missing_modules, project_code, tracker_key
+    from pipeline.runs import laptop_paths, missing_files, missing_modules, project_code, tracker_key
 else:
     diagnose = LazyModule("pipeline.diagnosis.diagnose")
     copied_labels = LazyModule("pipeline.judgements.copied_labels")
     static = LazyModule("pipeline.judgements.static")
     laptop_paths = LazyModule("pipeline.runs.laptop_paths")
+    missing_files = LazyModule("pipeline.runs.missing_files")
     missing_modules = LazyModule("pipeline.runs.missing_modules")
     project_code = LazyModule("pipeline.runs.project_code")
     tracker_key = LazyModule("pipeline.runs.tracker_key")
@@ -102,7 +103,9 @@ def diagnose_proof(view: View, proof: ProofReport) -> Report:
     view.records.prepare()
     write_atomic(stored, proof.output_tail.encode("utf-8", "replace"))
     name = stored.relative_to(view.records.root).as_posix()
-    found = diagnose.with_undo(diagnose.diagnose_text(proof.output_tail, name), view.survey.tree.fixed)
+    explain = missing_files.explained_by(view.loaded.root)
+    found = diagnose.diagnose_text(proof.output_tail, name, explain=explain)
+    found = diagnose.with_undo(found, view.survey.tree.fixed)
     show = shell_command("less {}", name)
     found = tuple(replace(one, hint=show) if one.check == diagnose.UNKNOWN else one for one in found)
     return Report(tuple(missing_modules.with_reason(one, view) for one in found))

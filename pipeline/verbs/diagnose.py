@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 
 from pipeline.config.read_limit import NOT_READ
@@ -18,6 +19,7 @@ from pipeline.records.find_run import began_unix, named_run, notes_named
 from pipeline.records.layout import Records
 from pipeline.records.projects import project_records
 from pipeline.records.runs import RunNote, list_notes, read_note
+from pipeline.runs.missing_files import explained_by
 from pipeline.runs.secrets import hide_project_secrets
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
@@ -49,7 +51,7 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
             screen.note(f"no known error in {'the ' if log.note else ''}{log.name}{_ending(log.note)}")
             if log.note is not None and log.note.state in (JobState.FAILED, JobState.LOST):
                 screen.next_step(log.note.resume_command)
-    findings = tuple(as_finding(one, log.name) for one in found)
+    findings = tuple(log.explain(as_finding(one, log.name), one) for one in found)
     beyond = (*full, *log.stale)
     outcome = replace(
         outcome_for("diagnose", log.note) if log.note else Outcome("diagnose"),
@@ -65,7 +67,8 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
 class Log:
     """The end of a log.
 
-    `first` is the number of its first line. `note` is the record of the run that printed the log, or None.
+    `first` is the number of its first line. `note` is the record of the run that printed the log, or None. `root` is
+    the folder of the project, by whose files missing files are explained.
     """
 
     text: str
@@ -73,6 +76,12 @@ class Log:
     name: str
     note: RunNote | None = None
     stale: tuple[Finding, ...] = ()
+    root: Path = Path()
+
+    @cached_property
+    def explain(self) -> Callable[[Finding, Diagnosis], Finding]:
+        """The function that explains a finding by the files of the project."""
+        return explained_by(self.root)
 
     @property
     def has_not_begun(self) -> bool:
@@ -85,14 +94,14 @@ def _log(screen: Screen, what: str) -> Log:
     notes = [note for records in every for note in list_notes(records)]
     _hide_secrets(screen, notes)
     if what == "-":
-        return Log(*tail_of(sys.stdin.buffer).text(), "standard input")
+        return Log(*tail_of(sys.stdin.buffer).text(), "standard input", root=every[0].root)
     path = Path(what) if what else _newest_proof_output(every, max(map(began_unix, notes), default=0.0)) or Path()
     if is_file(path):
         with path.open("rb") as file:
             wide = file.read(2) == codecs.BOM_UTF16_LE
             file.seek(0)
             tail = tail_of(file)
-        return Log(*(tail.utf16() if wide else tail.text()), what or os.path.relpath(path))
+        return Log(*(tail.utf16() if wide else tail.text()), what or os.path.relpath(path), root=every[0].root)
     if what and not notes_named(notes, what):
         raise BadUsage(
             f"{what!r} is neither a file nor a run of this project", where="FILE|RUN|-", hint="pipeline list"
@@ -105,6 +114,7 @@ def _log(screen: Screen, what: str) -> Log:
         f"output of {note.name}",
         read_note(records.folder_named(note.name)) or note,
         stale,
+        records.root,
     )
 
 
@@ -142,7 +152,7 @@ def _disk_full(note: RunNote | None, found: Sequence[Diagnosis]) -> tuple[Findin
 
 def _finding_in(one: Diagnosis, log: Log) -> Finding:
     """Return the diagnosis as a finding. If a run printed the log, commands in the hint have its host and config."""
-    finding, note = as_finding(one, log.name), log.note
+    finding, note = log.explain(as_finding(one, log.name), one), log.note
     return replace(finding, hint=note.completed(finding.hint)) if note else finding
 
 

@@ -90,9 +90,14 @@ class Rules:
 
         `path` and `name` are results of `byte_text`.
         """
+        last = self.last_match(path, name, is_folder)
+        return None if last is None else not last.negated
+
+    def last_match(self, path: str, name: str, is_folder: bool) -> Pattern | None:
+        """Return the pattern that decides about the path, or None if no pattern matches."""
         matcher = self._for_folders if is_folder else self._for_files
         last = matcher.last_match(path[len(self.folder) :], name)
-        return None if last < 0 else not self.patterns[last].negated
+        return None if last < 0 else self.patterns[last]
 
 
 def byte_text(text: str) -> str:

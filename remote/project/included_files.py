@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from remote.project.ignore import Rules, byte_text, parse_rules, verdict_of
-from remote.project.paths import resolved
+from remote.project.paths import is_folder, resolved
 from remote.project.real_paths import real_path_of
 from remote.project.repository import find_repository
 from remote.project.rule_files import RuleFiles, TooManyRules
@@ -123,6 +123,25 @@ class Inclusions:
             return all(one is not None for one in found)
         except TooManyRules:
             return False
+
+    def excluding_pattern(self, path: str) -> str:
+        """Return the pattern that excludes the path or a folder above it, and its kind of file, or "" if none does."""
+        entered: dict[str, _Folder | None] = {"": self._top}
+        parts = path.split("/")
+        for end in range(1, len(parts) + 1):
+            part, in_folder = "/".join(parts[:end]), is_folder(self._root / "/".join(parts[:end]))
+            above = _enter(self._root, "/".join(parts[: end - 1]), entered, self._rule_files, is_folder=True)
+            if above is None:
+                return ""
+            in_git = above.scope.in_repository(part)
+            for kind, rules, name in ((".pipelineignore", above.pipeline, part), (".gitignore", above.git, in_git)):
+                matches = (one.last_match(byte_text(name), byte_text(parts[end - 1]), in_folder) for one in rules)
+                last = next((match for match in matches if match is not None), None)
+                if last is not None and not last.negated:
+                    return f"{last.glob}{'/' * last.folders_only} in {kind}"
+                if last is not None:
+                    break
+        return ""
 
     @cached_property
     def _top(self) -> _Folder:
