@@ -74,7 +74,7 @@ class DiskTree:
             )
         if walk.cut:
             raise FixRefused(f"{self.root} holds too many files", hint="add files that are not code to .pipelineignore")
-        sizes = {path: status.st_size for path, status in walk.files.items()}
+        sizes = {path: file.st_size for path, file in walk.files.items() if file.st_size <= LARGEST_SOURCE_BYTES}
         if message := too_much_python(sizes, Limits()):
             raise FixRefused(message, hint="add folders that the training does not need to .pipelineignore")
         return tuple(sorted(walk.files))

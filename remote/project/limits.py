@@ -45,7 +45,7 @@ def judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
     if total > limits.total_bytes:
         message = f"{quantity(total)} in total, over {quantity(limits.total_bytes)}; most of it in {_folders(others)}"
         yield _too_large(message, "add files that are not code to .pipelineignore")
-    if message := too_much_python(sizes, limits):
+    if message := too_much_python(others, limits):
         yield _too_large(message, "add folders that the training does not need to .pipelineignore")
     if len(sizes) > limits.files or walk.cut:
         counts = Counter(_upper_folder(path) for path in sizes)
