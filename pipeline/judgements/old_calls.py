@@ -29,7 +29,7 @@ POSITIONAL = {
 """The number of positional arguments that functions of librosa 0.10 and newer accept."""
 STFT_ARGUMENTS = 10
 """The number of parameters of torch.stft. `return_complex` is the last one."""
-OVERRIDES = {"training_step": ("transformers", (4, 46), 3), "compute_loss": ("transformers", (5,), 4)}
+OVERRIDES = {"training_step": ("transformers", (4, 46), 3), "compute_loss": ("transformers", (4, 46), 4)}
 """Methods to which Trainer passes `num_items_in_batch`: the first such version, and the parameters before it."""
 ITEMS = "num_items_in_batch"
 

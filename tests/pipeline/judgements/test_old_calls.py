@@ -76,3 +76,9 @@ def test_a_call_that_the_installed_version_rejects_is_reported(code: str, own: s
 )
 def test_calls_that_the_installed_version_accepts_are_not_reported(code: str, own: str) -> None:
     assert judged(code, own=own) == []
+
+
+@pytest.mark.parametrize(("version", "warnings"), [("4.45.2", 0), ("4.46.0", 2), ("4.57.1", 2)])
+def test_trainer_passes_the_number_of_items_to_both_methods_since_4_46(version: str, warnings: int) -> None:
+    both = f"{STEP.format('')}    def compute_loss(self, model, inputs, return_outputs=False):\n        pass\n"
+    assert len(judged(both, {"transformers": version})) == warnings
