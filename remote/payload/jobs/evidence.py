@@ -9,9 +9,10 @@ from typing import Optional, Tuple
 from remote.payload.checkpoints.adapter import adapter_saved_since
 from remote.payload.checkpoints.published import newest_verified
 from remote.payload.files.records import read_record
+from remote.payload.jobs import slurm
 from remote.payload.jobs.exit_recorder import read_exit
 from remote.payload.jobs.verdict import Evidence, has_failed_rank, judge_end, launcher_got_sigterm
-from remote.payload.processes.command_jobs import CommandJobs
+from remote.payload.processes.command_jobs import COMPLETED, CommandJobs
 from remote.protocol.jobs import JobSpec, Progress, Started
 from remote.protocol.layout import JobLayout, RunLayout
 
@@ -60,9 +61,16 @@ def gather_evidence(
         refused=refused,
         disk_full=_is_full(run.root),
         rank_failed=on_nodes and has_failed_rank(output),
-        slurm_failed=tuple(f"{job.number} ({job.state})" for job in command_jobs.failed) if command_jobs else (),
+        slurm_failed=_failed(command_jobs) if command_jobs else (),
         slurm_left=_left(command_jobs) if command_jobs else (),
     )
+
+
+def _failed(jobs: CommandJobs) -> Tuple[str, ...]:
+    """Return number and state of each job that failed, or whose end is unknown."""
+    states = {number: slurm.end_state(number) for number in jobs.unlisted}
+    unlisted = (f"{number} ({state or 'its end is unknown'})" for number, state in states.items() if state != COMPLETED)
+    return (*(f"{job.number} ({job.state})" for job in jobs.failed), *unlisted)
 
 
 def _left(jobs: CommandJobs) -> Optional[Tuple[int, ...]]:

@@ -17,7 +17,7 @@ from remote.payload.jobs.evidence import gather_evidence
 from remote.payload.jobs.exit_recorder import read_exit
 from remote.payload.jobs.monitor import JobMonitor, Limits
 from remote.payload.jobs.oom import count_oom_kills
-from remote.payload.jobs.records import StopRequest
+from remote.payload.jobs.records import StopRequest, Submissions
 from remote.payload.jobs.verdict import judge_end
 from remote.payload.output.events import write_event_index
 from remote.payload.processes.command_jobs import CommandJobs
@@ -111,6 +111,7 @@ class JobLoop:
         self._refused = ""
         self._command_jobs = command_jobs
         self._announced = False
+        self._recorded: Tuple[str, ...] = ()
         self._status: Optional[int] = None
         self._monitor = JobMonitor(run, job, spec, Limits())
         self._reserve = Reserve(job.reserve)
@@ -187,10 +188,18 @@ class JobLoop:
         if self._command_jobs is None:
             return False
         numbers = self._command_jobs.read()
+        self._record_submissions(self._command_jobs.known)
         if numbers and not self._announced:
             self._announced = True
             self._write(f"halfstep: the command has ended, and its jobs in Slurm are awaited: {', '.join(numbers)}")
         return bool(numbers) or self._command_jobs.undecided
+
+    def _record_submissions(self, numbers: Tuple[str, ...]) -> None:
+        """Record the jobs in Slurm for the supervisor that adopts this job if this one is killed."""
+        if numbers != self._recorded:
+            self._recorded = numbers
+            with contextlib.suppress(OSError):
+                write_record(self._job.command_jobs, Submissions(numbers))
 
     def _cancels_command_jobs(self) -> bool:
         """Cancel the jobs of Slurm that are left, and return True if their end must be awaited."""

@@ -18,6 +18,7 @@ from remote.payload.jobs.job_loop import JobLoop, Signals
 from remote.payload.jobs.notification import send_notification
 from remote.payload.jobs.oom import count_oom_kills
 from remote.payload.jobs.orphans import Members, orphans_of
+from remote.payload.jobs.records import Submissions
 from remote.payload.jobs.slurm import own_jobs
 from remote.payload.jobs.turn import await_turn, record_waiting
 from remote.payload.processes.command_jobs import CommandJobs
@@ -124,7 +125,9 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
             keep(run.root, spec.resume_from)
     renew_rendezvous(job)
     argv = job_argv(spec, run, job, os.path.abspath(sys.argv[0]))
-    command_jobs = CommandJobs(run.root, environment, time.time(), own_jobs(run))
+    # The record of a job in Slurm is written only when sbatch has returned.
+    own = {*own_jobs(run), *([os.environ["SLURM_JOB_ID"]] if backend == "slurm" else [])}
+    command_jobs = CommandJobs(run.root, environment, time.time(), own)
     place_data(spec.data, run.code)
     gated = start_gated(argv, spec.cwd or run.code, environment, job.output, lambda: fork_recorded(job))
     child = read_process(gated.pid) or Process(gated.pid, os.getpid(), 0)
@@ -179,7 +182,8 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> Ended:
     _record(job, child, "adopted", before.started_unix)
     # Only the supervisor that started the job had the secrets of the job.
     environment = job_environment(spec, run, Launch())
-    command_jobs = CommandJobs(run.root, environment, before.started_unix, own_jobs(run))
+    known = read_record(job.command_jobs, Submissions) or Submissions()
+    command_jobs = CommandJobs(run.root, environment, before.started_unix, own_jobs(run), known.numbers)
     # The process that requested the adoption waits until this descriptor is closed. For a job that has already ended,
     # the descriptor stays open until the result is written.
     if command_jobs.living or is_alive(child.pid, child.ticks, boot_id()) or orphans_of(run, job):

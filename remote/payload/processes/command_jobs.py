@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from typing import Callable, Collection, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Callable, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
 from remote.payload.processes.output import read_output
 from remote.payload.processes.slurm_queue import SQUEUE, is_living, without_filters
@@ -16,6 +16,7 @@ CANCEL_FOR_S = 30.0
 ANSWER_IN_S = 300.0
 """The time for which a job whose command has ended waits for an answer of squeue."""
 CLOCK_TOLERANCE_S = 2.0
+COMPLETED = "COMPLETED"
 CONTINUED = ("TIMEOUT", "PREEMPTED", "NODE_FAIL")
 """Ends after which scripts submit a job that continues the work."""
 
@@ -34,7 +35,7 @@ class CommandJobs:
     `environment` is that of the command. Nothing is found if its PATH has no squeue. While squeue fails, the jobs that
     it listed last count: a controller that does not answer is no evidence that they have ended. Jobs that were
     submitted before `since_unix` (seconds since 1970) and have ended are ignored. `own` are the numbers of
-    the Slurm jobs in which halfstep runs the command itself.
+    the Slurm jobs in which halfstep runs the command itself. `known` are the numbers that were found earlier.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class CommandJobs:
         environment: Mapping[str, str],
         since_unix: float = 0.0,
         own: Collection[str] = (),
+        known: Iterable[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._folder = os.path.realpath(folder)
@@ -50,6 +52,7 @@ class CommandJobs:
         self._own = own
         self._since_unix = since_unix - CLOCK_TOLERANCE_S
         self._clock = clock
+        self._known = dict.fromkeys(known)
         self._jobs: Dict[str, CommandJob] = {}
         self._next = 0.0
         self._cancel_until = 0.0
@@ -86,12 +89,22 @@ class CommandJobs:
         A job that was preempted, or that reached its time limit, does not count if a later one has completed.
         """
         ended = [job for job in self._jobs.values() if not is_living(job.state)]
-        completed = max((job.submitted_unix for job in ended if job.state == "COMPLETED"), default=-1.0)
+        completed = max((job.submitted_unix for job in ended if job.state == COMPLETED), default=-1.0)
         return tuple(
             job
             for job in ended
-            if job.state != "COMPLETED" and not (job.state in CONTINUED and job.submitted_unix <= completed)
+            if job.state != COMPLETED and not (job.state in CONTINUED and job.submitted_unix <= completed)
         )
+
+    @property
+    def known(self) -> Tuple[str, ...]:
+        """The numbers of all jobs that the command has submitted."""
+        return tuple(self._known)
+
+    @property
+    def unlisted(self) -> Tuple[str, ...]:
+        """The numbers of the jobs that ended without being listed as ended: some minutes later, squeue omits them."""
+        return tuple(number for number in self._known if number not in self._jobs)
 
     def read(self) -> Tuple[str, ...]:
         """Return the numbers of the living jobs. They are at most QUEUE_POLL_S seconds old."""
@@ -124,7 +137,7 @@ class CommandJobs:
             return
         self._has_answered, self._failing_since = True, None
         found = {job.number: job for job in filter(None, map(self._parse, lines))}
-        # Some minutes after its end, a job is no longer listed. A living job that has left the list has ended unseen.
+        self._known.update((job.number, None) for job in found.values() if job.submitted_unix >= self._since_unix)
         ended = {number: job for number, job in self._jobs.items() if not is_living(job.state)}
         self._jobs = {**ended, **found}
 

@@ -13,6 +13,7 @@ import pytest
 from remote.link.local import local_host
 from tests.lab.payload import install_payload
 from tests.remote.jobs.jobs_bench import Bench, ours
+from tests.remote.jobs.squeue_cluster import Cluster
 
 
 @pytest.fixture
@@ -29,3 +30,10 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
             except ProcessLookupError:
                 pass
         time.sleep(0.01)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    return Cluster(folder)
