@@ -21,7 +21,7 @@ from remote.protocol.quantities import size
 from remote.protocol.shell import command_line
 from remote.protocol.text import one_line
 
-ENDINGS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
+ENDINGS = (".safetensors", ".pt", ".pth", ".th", ".bin", ".ckpt")
 NO_WEIGHTS = ("optimizer", "scheduler", "scaler", "rng_state", "training_args", "random_states")
 CODE = "code"
 EARLIER_CODE = re.compile(r"code-before-job-\d+-[0-9a-f]+")

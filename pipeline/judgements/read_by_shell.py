@@ -12,6 +12,8 @@ from remote.protocol.dataclass import dataclass
 
 PROGRAM = re.compile(r"python[\d.]*|torchrun|accelerate|deepspeed")
 CREATES = frozenset({"cp", "mv", "ln", "touch", "install", "tee"})
+SOURCED_LINE = re.compile(rb"(?:source|\.)[ \t]+\S+[ \t\r]*(?:#.*)?")
+"""Matches a line that only sources a file. In a condition, or before `||`, the file may be absent."""
 SOURCES = SHELLS | {".", "source"}
 
 
@@ -36,15 +38,21 @@ class ReadByShell:
         if self.data.count(posixpath.basename(path).encode("utf-8", "surrogateescape")) != 1:
             return False
         if any(word.start == start for word in self.sourced):
-            return True
+            return SOURCED_LINE.fullmatch(self._line_at(start)) is not None
         if not is_read(path, option):
             return False
         given = any(word.start == start for word in self.program)
         return given or (not command.words and self._passes(option))
 
+    def _line_at(self, start: int) -> bytes:
+        end = self.data.find(b"\n", start)
+        return self.data[self.data.rfind(b"\n", 0, start) + 1 : end if end >= 0 else len(self.data)]
+
     def _passes(self, variable: str) -> bool:
+        """Return True if the program is the only command that uses the variable: another one may create its file."""
         use = re.compile(rf"\$(?:{re.escape(variable)}\b|\{{{re.escape(variable)}[}}:])")
-        return any(use.search(word.raw) for word in self.program)
+        every = len(use.findall(self.data.decode("utf-8", "replace")))
+        return every == sum(len(use.findall(word.raw)) for word in self.program) > 0
 
 
 def read_by(script: Script, data: bytes) -> ReadByShell:

@@ -29,7 +29,8 @@ from remote.protocol.text import one_line
 class Transfer:
     """What a project takes from the laptop, and the `setting` that confirms it on the command line.
 
-    A confirmation is stored as `fields` in the user's file `kept`.
+    A confirmation is stored as `fields` in the user's file `kept`. If the setting also confirms what the message does
+    not name, `in_part` is True, and the setting is not proposed.
     """
 
     message: str
@@ -37,6 +38,7 @@ class Transfer:
     kept: str
     fields: tuple[str, ...]
     error: type[DataUntrusted | SecretsUntrusted] = DataUntrusted
+    in_part: bool = False
 
 
 def require_project_consent(
@@ -88,9 +90,8 @@ def require_data_consent(
     places = [loaded.root]
     for place in outside_of(folder, loaded.root):
         message = f"{named} takes data from {_describe_path(place)}, outside of the project"
-        _require(
-            Transfer(message, setting, "trusted_data", ("data", str(loaded.root), str(place))), prompter, command, host
-        )
+        fields, linked = ("data", str(loaded.root), str(place)), place != resolved(folder)
+        _require(Transfer(message, setting, "trusted_data", fields, in_part=linked), prompter, command, host)
         places.append(place)
     return tuple(places)
 
@@ -157,10 +158,11 @@ def _require(transfer: Transfer, prompter: Prompter | None, command: str, host: 
     target = one_line(f"{host.name} ({host.config.host})") if host is not None else "the host"
     if not confirms(prompter, transfer.message, f"May they be sent to {target}?"):
         option = command_line(["--set", transfer.setting])
+        hint = f"{command}   (at a terminal, which asks about each such folder)" if transfer.in_part else ""
         raise transfer.error(
             f"{message}, and you have not confirmed that; nothing was sent",
             where=transfer.setting.partition("=")[0],
-            hint=f"{command} {option}" if option else "",
+            hint=hint or (f"{command} {option}" if option else ""),
         )
     keep_consent(kept, *fields)
 

@@ -11,7 +11,7 @@ from remote.payload.output.event_files import find_output_files
 from remote.protocol.saved import Checkpoint
 
 ROOTS = ("checkpoints", "code")
-ENDINGS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".tar")
+ENDINGS = (".safetensors", ".pt", ".pth", ".th", ".bin", ".ckpt", ".tar")
 NO_WEIGHTS = ("optimizer", "scheduler", "scaler", "sampler", "rng_state", "training_args", "random_states")
 NUMBERED = re.compile(r"[A-Za-z]{1,12}_\d{4,}$")
 """Names without an ending, such as g_00010000 of HiFi-GAN."""

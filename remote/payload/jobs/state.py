@@ -12,7 +12,7 @@ from remote.payload.files.lock import holder
 from remote.payload.files.records import read_record
 from remote.payload.jobs import slurm
 from remote.payload.jobs.orphans import orphans_of
-from remote.payload.jobs.records import Queued
+from remote.payload.jobs.records import Queued, Submissions
 from remote.payload.output.job_folder import newest_job, real_run
 from remote.payload.processes.command_jobs import CommandJobs
 from remote.payload.processes.identity import Process, boot_id, boot_unix, is_alive
@@ -112,7 +112,9 @@ def _unsupervised(run: RunLayout, number: int) -> _Unsupervised:
     spec = read_record(job.spec, JobSpec)
     environment = {**os.environ, **expand_variables(spec.environment if spec is not None else {})}
     if not _squeue_answers(environment.get("PATH", ""), int(time.monotonic() // SILENCE_S)):
-        return _Unsupervised()
+        # Slurm does not answer, but has answered this job: only a supervisor can decide how long to wait for it.
+        unknown = read_record(job.command_jobs, Submissions)
+        return _Unsupervised(command_jobs=("unknown",)) if unknown is not None else _Unsupervised()
     return _Unsupervised(command_jobs=CommandJobs(run.root, environment, own=slurm.own_jobs(run)).living)
 
 

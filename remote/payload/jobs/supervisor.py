@@ -125,9 +125,7 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
             keep(run.root, spec.resume_from)
     renew_rendezvous(job)
     argv = job_argv(spec, run, job, os.path.abspath(sys.argv[0]))
-    # The record of a job in Slurm is written only when sbatch has returned.
-    own = {*own_jobs(run), *([os.environ["SLURM_JOB_ID"]] if backend == "slurm" else [])}
-    command_jobs = CommandJobs(run.root, environment, time.time(), own)
+    command_jobs = _command_jobs(run, job, environment, backend)
     place_data(spec.data, run.code)
     gated = start_gated(argv, spec.cwd or run.code, environment, job.output, lambda: fork_recorded(job))
     child = read_process(gated.pid) or Process(gated.pid, os.getpid(), 0)
@@ -153,6 +151,15 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
 
     loop = JobLoop(run, job, spec, child, members, signals, finish=finish, refusal=refusal, command_jobs=command_jobs)
     return Ended(spec, for_notification, loop.run(kills_before))
+
+
+def _command_jobs(run: RunLayout, job: JobLayout, environment: Dict[str, str], backend: str) -> CommandJobs:
+    # The record of a job in Slurm is written only when sbatch has returned.
+    own = {*own_jobs(run), *([os.environ["SLURM_JOB_ID"]] if backend == "slurm" else [])}
+    command_jobs = CommandJobs(run.root, environment, time.time(), own)
+    if command_jobs.answers:
+        write_record(job.command_jobs, Submissions())
+    return command_jobs
 
 
 def _why_unsigned(processes: List[Process], hooks: str) -> str:
@@ -182,11 +189,17 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> Ended:
     _record(job, child, "adopted", before.started_unix)
     # Only the supervisor that started the job had the secrets of the job.
     environment = job_environment(spec, run, Launch())
-    known = read_record(job.command_jobs, Submissions) or Submissions()
-    command_jobs = CommandJobs(run.root, environment, before.started_unix, own_jobs(run), known.numbers)
+    known = read_record(job.command_jobs, Submissions)
+    numbers = known.numbers if known is not None else None
+    command_jobs = CommandJobs(run.root, environment, before.started_unix, own_jobs(run), numbers)
     # The process that requested the adoption waits until this descriptor is closed. For a job that has already ended,
     # the descriptor stays open until the result is written.
-    if command_jobs.living or is_alive(child.pid, child.ticks, boot_id()) or orphans_of(run, job):
+    if (
+        command_jobs.living
+        or command_jobs.unanswered
+        or is_alive(child.pid, child.ticks, boot_id())
+        or orphans_of(run, job)
+    ):
         _close(notify_fd)
     hooks = os.path.join(job.root, HOOKS)
 

@@ -35,7 +35,8 @@ class CommandJobs:
     `environment` is that of the command. Nothing is found if its PATH has no squeue. While squeue fails, the jobs that
     it listed last count: a controller that does not answer is no evidence that they have ended. Jobs that were
     submitted before `since_unix` (seconds since 1970) and have ended are ignored. `own` are the numbers of
-    the Slurm jobs in which halfstep runs the command itself. `known` are the numbers that were found earlier.
+    the Slurm jobs in which halfstep runs the command itself. `known` are the numbers that were found earlier,
+    or None if squeue has not answered yet.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class CommandJobs:
         environment: Mapping[str, str],
         since_unix: float = 0.0,
         own: Collection[str] = (),
-        known: Iterable[str] = (),
+        known: Optional[Iterable[str]] = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._folder = os.path.realpath(folder)
@@ -52,13 +53,13 @@ class CommandJobs:
         self._own = own
         self._since_unix = since_unix - CLOCK_TOLERANCE_S
         self._clock = clock
-        self._known = dict.fromkeys(known)
+        self._known = dict.fromkeys(known or ())
         self._jobs: Dict[str, CommandJob] = {}
         self._next = 0.0
         self._cancel_until = 0.0
         self._next_cancel = 0.0
         self._squeue = shutil.which(SQUEUE[0], path=environment.get("PATH", ""))
-        self._has_answered = False
+        self._has_answered = known is not None
         self._failing_since: Optional[float] = None
         self._look()
 

@@ -205,3 +205,13 @@ def test_SE_04_a_path_to_credentials_is_refused_even_where_it_was_typed(tmp_path
         with pytest.raises(SyncRefused, match="may be sent") as caught:
             scan_data(root)
         assert caught.value.exit_code is ExitCode.SYNC
+
+
+def test_SE_04_the_hint_of_a_link_in_the_data_does_not_confirm_other_links(project: Path, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (project / "data" / name).symlink_to(tmp_path / name)
+    write_config(project, "data")
+    with pytest.raises(DataUntrusted) as refused:
+        require_data_consent(load_config("plain", project), None, typed=False, host=None)
+    assert "second" not in refused.value.message and "--set" not in refused.value.hint

@@ -363,6 +363,13 @@ def test_a_settings_file_that_the_command_writes_or_that_is_missing_is_not_an_er
         ("CONFIG=config/config.yaml\npython train.py -c $CONFIG\n", True),
         ('CONFIG=config/config.yaml\nexec accelerate launch train.py --config "${CONFIG}" "$@"\n', True),
         ("set -e\nsource config/config.yaml\npython train.py\n", True),
+        ("source config/config.yaml 2>/dev/null || true\npython train.py\n", False),
+        ("if false; then source config/config.yaml; fi\npython train.py\n", False),
+        ("CONFIG=config/config.yaml\ncat > $CONFIG <<EOF\nlr: 1\nEOF\npython train.py -c $CONFIG\n", False),
+        (
+            'CONFIG=config/config.yaml\n[ -f "$CONFIG" ] || cp default.yaml "$CONFIG"\npython train.py -c $CONFIG\n',
+            False,
+        ),
         ("cp default.yaml config/config.yaml\npython train.py -c config/config.yaml\n", False),
         ("cat > config/config.yaml <<EOF\nlr: 1\nEOF\npython train.py -c config/config.yaml\n", False),
         ("python prepare.py\npython train.py -c config/config.yaml\n", False),

@@ -15,7 +15,20 @@ from typing import Any, Dict, List, Optional, Tuple
 from .foreign import result_of
 
 STATE = "trainer_state.json"
-SAVED = (".pt", ".pth", ".bin", ".ckpt", ".tar", ".pkl", ".pickle", ".safetensors", ".distcp", ".metadata", ".json")
+SAVED = (
+    ".pt",
+    ".pth",
+    ".th",
+    ".bin",
+    ".ckpt",
+    ".tar",
+    ".pkl",
+    ".pickle",
+    ".safetensors",
+    ".distcp",
+    ".metadata",
+    ".json",
+)
 OPTIMIZER = re.compile(r"(?:^|/)optimizer[^/]*\.(?:pt|bin)$")
 NUMBER = re.compile(r"(?:step|checkpoint|ckpt|iter|iteration)s?[-_=]?(\d+)(?:\.\w+)?/?$")
 MOST_READS = 10_000
