@@ -157,7 +157,7 @@ def _of_transformers(source: PythonSource, call: ast.Call, qualified: str, proje
     made = root.rpartition(".")[2]
     for keyword in call.keywords if installed else ():
         if keyword.arg == "use_auth_token" and name == "from_pretrained" and MODEL.match(made):
-            if root.partition(".")[0] == "transformers" or root.partition(".")[0] in project.own:
+            if root.partition(".")[0] == "transformers":
                 yield _Found(keyword, f"{made}.from_pretrained of transformers {installed} rejects it", "token=...")
         elif keyword.arg == "tokenizer" and project.trainers.get(name, source) is not source:
             message = f"{name} derives the Trainer of transformers {installed}, which rejects tokenizer"
@@ -169,7 +169,9 @@ def _overrides(source: PythonSource, project: _Project) -> Iterator[_Found]:
         methods = _methods(each) if _is_trainer(source, each) else {}
         for name, (package, since, before) in OVERRIDES.items():
             method, installed = methods.get(name), project.lacks(package, since)
-            if method is not None and installed and not _takes_items(method.args, before):
+            # An override of training_step decides itself what it passes to compute_loss.
+            decides = name == "compute_loss" and "training_step" in methods
+            if method is not None and installed and not decides and not _takes_items(method.args, before):
                 message = f"the Trainer of {package} {installed} passes {ITEMS} to {name}()"
                 yield _Found(method, message, f"def {name}(..., {ITEMS}=None)")
 
