@@ -155,7 +155,7 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
 
 def _command_jobs(run: RunLayout, job: JobLayout, environment: Dict[str, str], backend: str) -> CommandJobs:
     # The record of a job in Slurm is written only when sbatch has returned.
-    own = {*own_jobs(run), *([os.environ["SLURM_JOB_ID"]] if backend == "slurm" else [])}
+    own = {*own_jobs(run), *([os.environ.get("SLURM_JOB_ID", "")] if backend == "slurm" else [])}
     command_jobs = CommandJobs(run.root, environment, time.time(), own)
     if command_jobs.answers:
         write_record(job.command_jobs, Submissions())
