@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from remote.errors import RemoteFault
 from remote.operations.jobs import follow_job, list_jobs, stop_job
+from remote.payload.files.records import read_record
 from remote.payload.jobs.continuation import reason_not_to_continue
 from remote.payload.jobs.slurm import render_script
 from remote.payload.jobs.supervisor_start import queue_array, queue_job
 from remote.payload.processes.launch import take_launch
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import JobSpec, JobState
+from remote.protocol.jobs import JobResult, JobSpec, JobState
 from remote.protocol.layout import JobLayout
 from tests.lab.processes import alive
 from tests.lab.slurm import Slurm, slurm_cluster
@@ -72,6 +75,28 @@ def test_a_SIGTERM_that_slurm_sends_is_a_preemption(bench: Bench, cluster: Slurm
     result = until(lambda: bench.survey().result, "the end")
     assert result.preempted
     assert not result.stopped
+
+
+@pytest.mark.root
+def test_a_job_that_ends_before_sbatch_returns_does_not_wait_for_itself(
+    bench: Bench, cluster: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its number in Slurm is on record only after sbatch has returned; until then, squeue lists the job as its own."""
+    real, slow, release = shutil.which("sbatch"), tmp_path / "slow" / "sbatch", tmp_path / "release"
+    slow.parent.mkdir()
+    slow.write_text(f'#!/bin/sh\n{real} "$@" && until [ -e {release} ]; do sleep 0.1; done\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+    with ThreadPoolExecutor(1) as pool:
+        started = pool.submit(bench.start, "--steps", 4, request=SLURM)
+        try:
+            result = until(lambda: read_record(bench.job().result, JobResult), "the end")
+            assert not os.path.exists(bench.job().submitted)
+        finally:
+            release.touch()
+        assert result.exit == 0
+        assert started.result().state is JobState.SUCCEEDED
+    assert bench.survey().state is JobState.SUCCEEDED
 
 
 def reach_time_limit(cluster: Slurm, bench: Bench, number: int = 1) -> None:
