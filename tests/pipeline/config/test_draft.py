@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fixers.sources.shell_starts import files_started
-from fixers.sources.syntax import parse_python
 from pipeline.config.document import parse_document
 from pipeline.config.draft import Answers, guess_project, render_config, render_host
 from pipeline.config.hosts import load_host
@@ -49,64 +46,10 @@ def test_the_one_shell_script_that_starts_the_training_is_the_command(
     assert f"command: {words} " in render_config(Answers("x", "local", "", "src/train.py", "", command))
 
 
-@pytest.mark.parametrize("line", [b"srun " * 10_000, b"python " * 5000, b"$a .py " * 5000])
-def test_SE_12_a_long_line_of_a_shell_script_is_no_command(line: bytes) -> None:
-    script = b"a=1\n" * 8 + b"python train.py\n" + line + b"python other.py\n"
-    assert files_started("run.sh", script) == {"train.py"}
-
-
-@pytest.mark.parametrize("line", [b"srun " * 798, b"srun .py " * 400, b"$a " * 1300, b"-m a;" * 780])
-def test_SE_12_a_shell_script_of_many_launchers_is_read_in_linear_time(line: bytes) -> None:
-    script = b"".join(b"a=%d\n" % number for number in range(8)) + b"python train.py $a\n" + (line + b"\n") * 16
-    began = time.process_time()
-    assert "train.py" in files_started("run.sh", script)
-    assert time.process_time() - began < 2
-
-
-@pytest.mark.parametrize(
-    ("line", "started"),
-    [
-        (b"srun srun --nodes 2 python a.py b.py; echo c.py | python -u d.py", {"a.py", "d.py"}),
-        (b"python -c 'x' # a.py", set()),
-        (b"x '--module python a.py'", {"a.py"}),
-        (b"torchrun -m python a.py", {"python.py"}),
-        (b"torchrun " + b" " * 1990 + b"a.py", {"a.py"}),
-        (b"torchrun " + b" " * 2010 + b"a.py", set()),
-        (b"torchrun x" + b" " * 2010 + b"python a.py", {"a.py"}),
-    ],
-)
-def test_a_launcher_starts_the_first_script_after_it_in_its_command(line: bytes, started: set[str]) -> None:
-    assert files_started("run.sh", line + b"\n") == started
-
-
 def test_SE_12_shell_scripts_are_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.config.draft.MOST_SHELL_BYTES", 60)
     shells = [(f"run{number}.sh", b"python src/train.py\n") for number in range(4)]
     assert set(guess_project([TRAIN, *shells]).shells) == {"run0.sh", "run1.sh", "run2.sh"}
-
-
-@pytest.mark.parametrize(
-    ("source", "read"),
-    [(b"a()\n" * 1000, 0), (b"a()\n" * 1000 + b"model.fit()\n", 1), (TRAIN[1] + b"a()\n" * 200_000, 0)],
-)
-def test_SE_12_a_tree_is_built_only_of_small_files_that_may_train(
-    monkeypatch: pytest.MonkeyPatch, source: bytes, read: int
-) -> None:
-    parsed: list[bytes] = []
-
-    def counted(data: bytes) -> ast.Module:
-        parsed.append(data)
-        return parse_python(data)
-
-    monkeypatch.setattr("pipeline.config.candidates.parse_python", counted)
-    guess = guess_project([("model.py", source)])
-    assert (len(parsed), guess.scripts) == (read, ("model.py",) if TRAIN[1] in source else ())
-
-
-@pytest.mark.parametrize(("times", "started"), [(2, {"train.py", "other.py"}), (100, {"train.py"})])
-def test_SE_12_a_line_that_its_variables_make_long_is_no_command(times: int, started: set[str]) -> None:
-    script = b"a='" + b"srun " * 90 + b"'\nS=other.py\npython train.py\n" + b"$a " * times + b"python $S\n"
-    assert files_started("run.sh", script) == started
 
 
 def test_SE_12_each_shell_script_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,34 +75,6 @@ def test_no_shell_script_takes_the_place_of_a_script_that_the_user_named() -> No
     assert guess.command_of("run.sh", named=True) == ("bash", "run.sh")
 
 
-SCRIPT = b"trainer = Trainer(model)\nif __name__ == '__main__':\n    trainer.train()\n"
-
-
-def test_every_script_that_may_train_is_a_candidate_the_likeliest_first() -> None:
-    files = [("a/train_old.py", SCRIPT), ("train.py", SCRIPT), ("plot.py", b"import pylab\n"), ("distill.py", SCRIPT)]
-    more = [("tests/test_train.py", SCRIPT), ("test_train.py", SCRIPT), ("train/__init__.py", b"")]
-    assert guess_project([*files, *more]).scripts == ("train.py", "a/train_old.py", "distill.py")
-
-
-@pytest.mark.parametrize(
-    ("line", "waits"),
-    [
-        (b"size = input('size? ')", True),
-        (b"key = getpass.getpass()", True),
-        (b"size = Prompt.ask('size')", True),
-        (b"size = click.prompt('size')", True),
-        (b"size = input(", True),
-        (b"# size = input('size? ')", False),
-        (b"words = 'type input() here'", False),
-        (b"def f(input):\n    return input(3)", False),
-        (b"batch.input(3)", False),
-    ],
-)
-def test_a_script_that_waits_for_keyboard_input_is_not_offered(line: bytes, waits: bool) -> None:
-    guess = guess_project([("train.py", SCRIPT + line + b"\n")])
-    assert (guess.scripts, guess.interactive) == (((), ("train.py",)) if waits else (("train.py",), ()))
-
-
 def test_declined_options_are_comments_in_the_files(tmp_path: Path) -> None:
     offered = Answers(
         "x", "rig", "rig.example", "train.py", "my collator.py", found_data="data", offers_environment=True
@@ -178,39 +93,6 @@ def test_declined_options_are_comments_in_the_files(tmp_path: Path) -> None:
     assert document["data"] == {"path": "/mnt/a b"}
     assert document["fixers"] == {"data-collator": {"path": "my collator.py"}, "environment": "create"}
     assert load_host("rig", tmp_path).config.card == "titan-rtx"
-
-
-@pytest.mark.parametrize(
-    ("path", "source"),
-    [
-        ("finetune.py", "trainer = Trainer(model=model)\ntrainer.train()\n"),
-        ("run_ctc.py", "Trainer(model=model, args=TrainingArguments('out')).train()\n"),
-        ("dpo.py", "trainer = DPOTrainer('policy')\ntrainer.train()\n"),
-        ("main.py", "from engine import train_one_epoch\nif __name__ == '__main__':\n    train_one_epoch(net)\n"),
-        ("lit.py", "with strategy:\n    L.Trainer(max_epochs=1).fit(net)\n"),
-        ("loop.py", "for x in loader:\n    net(x).backward()\n    opt.step()\n"),
-        ("cli.py", "def main():\n    loss.backward()\nfire.Fire(main)\n"),
-        ("src/train.py", "from factory import run_exp\nrun_exp()\n"),
-    ],
-)
-def test_a_training_script_is_recognised_by_its_code_and_not_by_its_name(path: str, source: str) -> None:
-    assert guess_project([(path, source.encode())]).scripts == (path,)
-
-
-@pytest.mark.parametrize(
-    ("path", "source"),
-    [
-        ("trainer.py", "class Loop:\n    def fit(self):\n        self.loss.backward()\n        self.opt.step()\n"),
-        ("train_utils.py", "import logging\nlogging.basicConfig()\ndef train_step(net):\n    net.loss.backward()\n"),
-        ("evaluate.py", "model.train(False)\nTrainer(model=model).evaluate()\n"),
-        ("split.py", "from sklearn import train_test_split\na, b = train_test_split(rows)\n"),
-        ("serve.py", "app = build()\nif __name__ == '__main__':\n    app.run()\n"),
-        ("train/__init__.py", ""),
-    ],
-)
-def test_a_file_that_trains_nothing_when_it_runs_is_not_offered(path: str, source: str) -> None:
-    guess = guess_project([(path, source.encode()), TRAIN])
-    assert guess.scripts == ("src/train.py",)
 
 
 IN_PACKAGE = ("pack/train.py", b"from .model import build\nif __name__ == '__main__':\n    train(build())\n")
@@ -283,19 +165,3 @@ def test_SE_13_a_folder_that_a_host_or_a_project_names_sets_no_other_key(place: 
     assert host == {"host": "lab.example", "workdir": f"{place}/halfstep"}
     config = parse_document("run.yaml", render_config(answers).encode()).values
     assert {"secrets", "data"}.isdisjoint(config)
-
-
-@pytest.mark.parametrize(
-    ("source", "found"),
-    [
-        (b"t = Trainer(model=m)\nt.train()\n", True),
-        (b"t: Trainer = Seq2SeqTrainer(m)\nt.train(resume_from_checkpoint=True)\n", True),
-        (b"from lib import Trainer as T\nx = T(m)\nx.train()\n", True),
-        (b"if (t := make_trainer(m)):\n    t.train()\n", True),
-        (b"pl = lightning.Trainer()\npl.fit(m)\n", True),
-        (b"t = Model()\nt.train()\n", False),
-        (b"t = Trainer(model=m)\nt.evaluate()\n", False),
-    ],
-)
-def test_a_trainer_is_found_whatever_its_variable_is_called(source: bytes, found: bool) -> None:
-    assert guess_project([("start.py", source)]).scripts == (("start.py",) if found else ())
