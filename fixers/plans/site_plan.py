@@ -40,6 +40,7 @@ from fixers.plans.proved import owners_of, prove
 from fixers.plans.settled_switches import without_settled_switches
 from fixers.plans.shared_casts import with_scripts
 from fixers.plans.uncalled import NOT_CALLED, find_uncalled
+from fixers.plans.unnamed_files import without_unnamed
 from fixers.plans.untaken_branches import UNTAKEN, find_untaken, may_be_untaken
 from fixers.plans.unused_defaults import find_unused_defaults
 from fixers.plans.withheld_findings import without_planned_half
@@ -68,7 +69,7 @@ def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
             chosen = chosen_names(site, only)
             offer = plan_offers(site, chosen)
             TREES.clear()  # the proof reads other files
-            rewrites = proved_once(site, offer, partial(_proved, offer))
+            rewrites = without_unnamed(proved_once(site, offer, partial(_proved, offer)), site)
             setups = [fixer for fixer in setup_fixers() if fixer.name in chosen]
             fixed = replace(site, tree=as_planned(site.tree, rewrites))
             return one_change_each(rewrites.plus(_plan_setups(fixed, setups)))

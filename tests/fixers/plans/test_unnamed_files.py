@@ -1,0 +1,114 @@
+"""Notebooks and settings files that the command of a config cannot use are left out."""
+
+import json
+
+import pytest
+
+from fixers.frame.change import FileChange
+from fixers.frame.site import Site
+from fixers.plans.site_plan import plan_fixes
+from fixers.plans.unnamed_files import NOT_NAMED, _Names
+from fixers.registry import SOURCE_NAMES
+from tests.fixers.casebook import TITAN_RTX
+from tests.fixers.setup_rig import MemoryTree
+
+SCRIPT = b"""import sys
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+args, = HfArgumentParser(TrainingArguments).parse_json_file(sys.argv[1])
+trainer = Trainer(model=model, args=args)
+trainer.train()
+"""
+OLD = b'{"output_dir": "out", "learning_rate": 0.1, "bf16": true, "evaluation_strategy": "steps"}\n'
+NEW = b'{"output_dir": "out", "learning_rate": 0.1, "bf16": true, "eval_strategy": "steps"}\n'
+CELL = """from transformers import Trainer, TrainingArguments
+Trainer(args=TrainingArguments('o', evaluation_strategy='no')).train()"""
+NOTEBOOK = json.dumps(
+    {"cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "source": [CELL]}], "nbformat": 4}
+).encode()
+PINS = b"transformers==5.0.0\n"
+
+
+def planned(files, command=("python", "train.py", "configs/a.json"), **config):
+    tree = MemoryTree({"requirements.txt": PINS, "train.py": SCRIPT, "configs/a.json": OLD, **files})
+    site = Site(tree, TITAN_RTX, config={"command": list(command), **config} if command else config)
+    return plan_fixes(site, only=SOURCE_NAMES)
+
+
+def changed(plan):
+    return {each.path for each in plan.changes if isinstance(each, FileChange)}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"notebooks/demo.ipynb": NOTEBOOK},
+        {"configs/b.json": OLD},
+        {"examples/german.yaml": b"output_dir: out\nlearning_rate: 1\nevaluation_strategy: steps\n"},
+        {"configs/b.json": OLD, "README.md": b"    python train.py configs/b.json\n"},
+        {"configs/b.json": OLD, "run.ipynb": NOTEBOOK.replace(b"Trainer(", b"x('configs/b.json'); Trainer(")},
+        {"configs/b.json": OLD, "configs/c.json": b'{"base": "b.json"}'},
+        {"configs/large.json": OLD, "model.py": b"def large(x):\n    return x.large\n"},
+        {"configs/fr.json": OLD, "prepare.py": b"open(f'data/{name}.json')\n"},
+    ],
+)
+def test_a_file_that_the_command_cannot_use_is_left_out_and_listed(files):
+    plan = planned(files)
+    assert changed(plan) <= {"configs/a.json", "train.py"}
+    assert NOT_NAMED in {each.reason for each in plan.skipped}
+    assert not any(each.where.startswith(tuple(files)) for each in plan.findings)
+
+
+@pytest.mark.parametrize(
+    ("files", "command"),
+    [
+        ({}, ("python", "train.py", "configs/b.json")),
+        ({}, ("python", "train.py", "--config=configs/b")),
+        ({}, "python train.py configs/b.json"),
+        ({"go.sh": b"python train.py configs/b.json\n"}, ("bash", "go.sh")),
+        ({"go": b"#!/bin/sh\npython train.py configs/b.json\n"}, ("./go",)),
+        ({"Makefile": b"train:\n\tpython train.py configs/b.json\n"}, ("make", "train")),
+        ({"main.py": b"import train\nCONFIG = 'configs/b.json'\n"}, ("python", "main.py")),
+        ({"main.py": b"import train\nname = 'b'\n"}, ("python", "main.py")),
+        ({"configs/all.yaml": b"defaults:\n  - task: b\n"}, ("python", "train.py", "configs/all.yaml")),
+        ({"main.py": b"import train\nfor each in glob('configs/*.json'): pass\n"}, ("python", "main.py")),
+    ],
+)
+def test_a_file_that_something_names_is_changed_as_before(files, command):
+    assert "configs/b.json" in changed(planned({"configs/b.json": OLD, **files}, command))
+
+
+def test_the_changes_of_the_file_that_the_command_names_stay_the_same():
+    plan = planned({"configs/b.json": OLD})
+    assert {each.after for each in plan.changes if each.path == "configs/a.json"} == {NEW}
+
+
+@pytest.mark.parametrize("command", [("jupyter", "execute", "notebooks/demo.ipynb"), ("bash", "nb.sh")])
+def test_a_started_notebook_is_changed(command):
+    files = {"notebooks/demo.ipynb": NOTEBOOK, "nb.sh": b"papermill notebooks/demo.ipynb out\n"}
+    assert "notebooks/demo.ipynb" in changed(planned(files, command))
+
+
+@pytest.mark.parametrize("config", [{}, {"precision": "auto"}])
+def test_without_a_command_every_file_is_changed(config):
+    plan = planned({"notebooks/demo.ipynb": NOTEBOOK, "configs/b.json": OLD}, None, **config)
+    assert {"notebooks/demo.ipynb", "configs/a.json", "configs/b.json"} <= changed(plan)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "held"),
+    [
+        (b"f'stage{n}.json'", "stage2.json", True),
+        (b"f'stage{n}.json'", "phase2.json", False),
+        (b"f'{kind}_{size}_ft.yaml'", "conf/asr_base_ft.yaml", True),
+        (b"f\"{row['lang']}_ft.json\"", "de_ft.json", True),
+        (b"'ft_%s.json' % lang", "ft_de.json", True),
+        (b"f'{name}.json'", "de.json", False),
+        (b"Path('conf').glob('*.yaml')", "conf/de.yaml", True),
+        (b"Path('data').glob('*.yaml')", "conf/de.yaml", False),
+        (b"open('conf/DE.JSON')", "conf/DE.JSON", True),
+    ],
+)
+def test_a_computed_name_names_the_files_that_it_may_be(text, path, held):
+    names = _Names()
+    names.add(text, is_python=True)
+    assert names.hold(path) is held
