@@ -88,7 +88,7 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
         screen.note(runtime)
     return Outcome(
         "plan",
-        exit_code_of((*unfit, *fixes), ExitCode.FIXER),
+        _exit_code((*unfit, *fixes), seen.sync.report.findings, (*paths, *unset)),
         host=named.host.name,
         config=named.loaded.name,
         run=seen.run.run if seen.run is not None else "",
@@ -109,6 +109,16 @@ def _without_torch(view: View) -> tuple[Finding, ...]:
     """Return the error of an interpreter that does not run or has no torch, which no missing package outweighs."""
     found = judge_interpreter(view.survey.interpreter, need_of(view))
     return tuple(one for one in found if one.check in UNFIT)
+
+
+def _exit_code(fixes: Sequence[Finding], sync: Sequence[Finding], start: Sequence[Finding]) -> ExitCode:
+    """Return the exit code of the first error, as `run` would exit: an error stops it before the training starts."""
+    codes = (
+        exit_code_of(fixes, ExitCode.FIXER),
+        exit_code_of(sync, ExitCode.SYNC),
+        exit_code_of(start, ExitCode.ENVIRONMENT),
+    )
+    return next(filter(None, codes), ExitCode.OK)
 
 
 def _show_sync(screen: Screen, seen: Preview) -> None:

@@ -54,7 +54,7 @@ BOTH = [("train.py:4", "warning"), ("train.py:8", "error")]
 def test_plan_verify_and_run_name_the_place_and_run_sends_and_starts_nothing(project: User, sshd: Sshd) -> None:
     for result in (looks(project, "plan"), looks(project, "verify"), looks(project, "run")):
         assert path_findings(result) == BOTH, result.err
-    assert result.code == 20
+        assert (result.code, result.json["ok"]) == (20, False)
     assert not list(sshd.home.rglob("train.py")), "not even sent"
     assert not list(sshd.home.rglob("started")), "not even for a proof"
     (finding,) = (one for one in result.json["findings"] if one["where"] == "train.py:8")
@@ -69,6 +69,7 @@ def test_a_settings_file_that_git_ignores_is_reported_before_anything_is_sent(pr
     config(project, "[python, train.py, -c, config/config.yaml]")
     for result in (looks(project, "plan"), looks(project, "verify"), looks(project, "run")):
         assert path_findings(result) == [("plain.yaml:2", "error")], result.err
+        assert result.code == 20
         (finding,) = (one for one in result.json["findings"] if one["check"] == "laptop-path")
         assert finding["hint"] == "write the line !/config/config.yaml into .pipelineignore"
     assert not list(sshd.home.rglob("train.py"))
@@ -96,8 +97,16 @@ def test_each_word_of_the_configs_command_is_checked_for_paths(project: User) ->
     ]
 
 
+def test_plan_does_not_fail_for_a_path_that_the_script_may_only_write(project: User) -> None:
+    (project.project / "train.py").write_text("args = parse()\nsave(args.out)\n")
+    config(project, '["python", "train.py", "--out", "/Users/me/runs"]')
+    planned = looks(project, "plan")
+    assert (path_findings(planned), planned.code) == ([("plain.yaml:2", "warning")], 0), planned.err
+
+
 def test_a_model_of_the_built_in_trainer_may_be_a_folder_of_the_host(project: User, sshd: Sshd) -> None:
     config(project, "null", "model: {id: ~/corpus}\ndata: {dataset: tiny-speech}\n")
     assert path_findings(looks(project, "plan")) == [("plain.yaml:3", "error")]
     (sshd.home / "corpus").mkdir()
-    assert path_findings(looks(project, "plan")) == []
+    planned = looks(project, "plan")
+    assert (path_findings(planned), planned.code) == ([], 0), planned.err
