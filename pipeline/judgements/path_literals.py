@@ -66,7 +66,8 @@ class PathReader(ast.NodeVisitor):
         self.defaults: dict[str, ast.expr] = {}
         self.loads: Counter[str] = Counter()
         self.looked_for = {word for node in _nodes_in_guards(tree) for word in (*_name_of(node), *self._text_of(node))}
-        self.guarded = {name for node in _nodes_in_optional_guards(tree) for name in _name_of(node)}
+        optional = _nodes_in_optional_guards(tree) if self.looked_for else ()
+        self.guarded = {name for node in optional for name in _name_of(node)}
 
     def visit(self, node: ast.AST) -> None:
         if isinstance(node, ast.expr) and (path := self.recognise(literal_of(node))):

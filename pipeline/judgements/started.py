@@ -42,7 +42,7 @@ class Reached:
     """The files that are still to be read, and the uses of paths that were found so far."""
 
     paths: frozenset[str]
-    recognise: Callable[[str], str] = path_in
+    recognise: Callable[[str], str]
     uses: list[PathUse] = field(default_factory=list)
     entered: set[str] = field(default_factory=set)
     shell_scripts: set[str] = field(default_factory=set)
@@ -80,7 +80,12 @@ def paths_reached(
 
 def files_reached(tree: Tree, argv: Sequence[str]) -> frozenset[str]:
     """Return the project files that the command uses: scripts, imported modules, settings files."""
-    return frozenset(_read_all(tree, argv, (), path_in).entered)
+    return frozenset(_read_all(tree, argv, (), no_path_in).entered)
+
+
+def no_path_in(_: str) -> str:
+    """Return "", which is the path in any text if only the files are needed."""
+    return ""
 
 
 def _read_all(tree: Tree, argv: Sequence[str], environment: Iterable[str], recognise: Callable[[str], str]) -> Reached:
@@ -123,11 +128,12 @@ def _enter(reached: Reached, argv: Sequence[str], settings: StartSettings, *, st
 def _read_python(reached: Reached, path: str, data: bytes, settings: StartSettings, *, started: bool) -> None:
     try:
         tree = parse_python(data)
-        uses, options = paths_in_python(path, tree, settings, started=started, recognise=reached.recognise)
+        if reached.recognise is not no_path_in:
+            uses, options = paths_in_python(path, tree, settings, started=started, recognise=reached.recognise)
+            reached.uses.extend(uses)
+            reached.options_read |= options
     except (SyntaxError, ValueError, RecursionError):
         return
-    reached.uses.extend(uses)
-    reached.options_read |= options
     for node in ast.walk(tree):
         for name in imported_names(node):
             for file in files_of(name, posixpath.dirname(path), reached.paths):

@@ -253,6 +253,12 @@ def test_only_tests_after_which_the_script_continues_are_optional() -> None:
     assert reader.guarded == {"exists", "a", "h"}
 
 
+def test_the_files_of_a_command_are_found_without_a_search_for_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("pipeline.judgements.started.paths_in_python")
+    files = {"run.sh": "python train.py\n", "train.py": "import model\nopen('/srv/sets/a')\n", "model.py": ""}
+    assert files_reached(Files(files), ("bash", "run.sh")) == files.keys()
+
+
 @pytest.mark.parametrize("command", [("python", "-m", "tool"), ("accelerate", "launch", "--module", "tool", "--fast")])
 def test_the_main_file_of_a_package_that_the_command_starts_is_reached(command: tuple[str, ...]) -> None:
     files = {"tool/__init__.py": "", "tool/__main__.py": "from .reading import read\n", "tool/reading.py": ""}
