@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
-from functools import lru_cache
-from typing import NamedTuple, Optional, Tuple
+from typing import Dict, Mapping, NamedTuple, Optional, Tuple
 
 from remote.payload.files.lock import holder
 from remote.payload.files.records import read_record
@@ -35,7 +34,8 @@ from remote.protocol.jobs import (
 from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
 
 SILENCE_S = 60.0
-"""A squeue that has failed is not called again in this time."""
+_SILENT_UNTIL: Dict[Tuple[str, str], float] = {}
+"""For PATH and SLURM_CONF: until when squeue is not called, in seconds of the monotonic clock."""
 
 
 def run_layout(call: Call, project: str, run: str) -> RunLayout:
@@ -111,17 +111,26 @@ def _unsupervised(run: RunLayout, number: int) -> _Unsupervised:
         return _Unsupervised(orphans, recorder)
     spec = read_record(job.spec, JobSpec)
     environment = {**os.environ, **expand_variables(spec.environment if spec is not None else {})}
-    if not _squeue_answers(environment.get("PATH", ""), int(time.monotonic() // SILENCE_S)):
-        # Slurm does not answer, but has answered this job: only a supervisor can decide how long to wait for it.
-        unknown = read_record(job.command_jobs, Submissions)
-        return _Unsupervised(command_jobs=("unknown",)) if unknown is not None else _Unsupervised()
-    return _Unsupervised(command_jobs=CommandJobs(run.root, environment, own=slurm.own_jobs(run)).living)
+    listed = _listed(run, environment)
+    if listed is not None:
+        return _Unsupervised(command_jobs=listed)
+    # Slurm does not answer, but has answered this job: only a supervisor can decide how long to wait for it.
+    unknown = read_record(job.command_jobs, Submissions)
+    return _Unsupervised(command_jobs=("unknown",)) if unknown is not None else _Unsupervised()
 
 
-@lru_cache(maxsize=1)
-def _squeue_answers(path: str, period: int) -> bool:
-    """Return False if squeue fails in this period: with many lost runs, each of them would wait for its answer."""
-    return CommandJobs(os.sep, {**os.environ, "PATH": path}).answers
+def _listed(run: RunLayout, environment: Mapping[str, str]) -> Optional[Tuple[str, ...]]:
+    """Return the living jobs that a command of the run has submitted, or None without an answer of squeue.
+
+    A squeue that has failed is not called again for SILENCE_S seconds: with many lost runs, each would wait for it.
+    """
+    cluster = environment.get("PATH", ""), environment.get("SLURM_CONF", "")
+    if time.monotonic() < _SILENT_UNTIL.get(cluster, 0.0):
+        return None
+    jobs = CommandJobs(run.root, environment, own=slurm.own_jobs(run))
+    if not jobs.answers:
+        _SILENT_UNTIL[cluster] = time.monotonic() + SILENCE_S
+    return jobs.living if jobs.answers else None
 
 
 def ended_by_restart(job: JobLayout, now: StartAnswer) -> bool:
