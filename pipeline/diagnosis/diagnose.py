@@ -20,6 +20,8 @@ from remote.protocol.hidden import without_hidden
 UNKNOWN = "unknown-error"
 SYNTAX = "syntax"
 CONTEXT_LINES = 3
+MOST_NAMES = 20
+"""The number of different names that a diagnosis contains: the cause of each is searched in the project."""
 BLOCK = 1000
 
 
@@ -30,7 +32,7 @@ class Diagnosis:
     `entry` is None for an unrecognised error. `line` is the first line of the failure. `survived`: the training
     completed afterwards, so the error was handled, or only quoted in other output. `frame` is the innermost line of the
     user's own code in the traceback, if there is a traceback. `names` are the names in the matching lines, such as
-    missing modules. `message` is the whole message of an unrecognised error, on one line.
+    missing modules, at most MOST_NAMES. `message` is the whole message of an unrecognised error, on one line.
     """
 
     entry: Entry | None
@@ -118,7 +120,9 @@ def _known(lines: Sequence[Line], finish: int) -> Iterator[Diagnosis]:
         if _is_source(lines, at) or _is_mention(entry, text):
             continue
         counts[entry.id] += 1
-        names.setdefault(entry.id, {}).update({name: None for name in [entry.name_in(text)] if name})
+        found = names.setdefault(entry.id, {})
+        if len(found) < MOST_NAMES and (name := entry.name_in(text)):
+            found[name] = None
         may_survive = entry.severity is Severity.ERROR and not entry.is_state
         survived = may_survive and (at < finish or is_handled(text, following_line(lines, at)))
         if entry.id not in firsts or (firsts[entry.id][2] and not survived):

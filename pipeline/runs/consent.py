@@ -87,11 +87,13 @@ def require_data_consent(
     if typed and not is_linked:
         return None
     named, setting = f"data.path {path} of {loaded.path}", f"data.path={folder if is_linked else expanded(path)}"
-    places = [loaded.root]
+    places, own = [loaded.root], own_project(loaded)
     for place in outside_of(folder, loaded.root):
         message = f"{named} takes data from {_describe_path(place)}, outside of the project"
-        fields, linked = ("data", str(loaded.root), str(place)), place != resolved(folder)
-        _require(Transfer(message, setting, "trusted_data", fields, in_part=linked), prompter, command, host)
+        fields = ("data", str(loaded.root), str(place))
+        # The links inside of a folder that came with the project were made by its author.
+        in_part = place != resolved(folder) or place.is_relative_to(own)
+        _require(Transfer(message, setting, "trusted_data", fields, in_part=in_part), prompter, command, host)
         places.append(place)
     return tuple(places)
 

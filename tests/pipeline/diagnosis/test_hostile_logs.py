@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex, overload
 import pytest
 
 from pipeline.diagnosis.catalog import load_catalog
-from pipeline.diagnosis.diagnose import diagnose_log
+from pipeline.diagnosis.diagnose import MOST_NAMES, diagnose_log
 from pipeline.diagnosis.lines import LONGEST_LINE, MOST_LINES, Line, parse_log
 from pipeline.diagnosis.survived import is_handled
 from pipeline.diagnosis.unrecognised import first_unrecognised
@@ -43,6 +43,17 @@ def test_SE_09_each_line_is_looked_up_among_the_labels_of_a_log_in_one_step(afte
     lines = parse_log(text + after)
     assert {line.text for line in lines[:hosts]} == {"Traceback (most recent call last):"}
     assert lines[hosts].text == after.removeprefix("h1: ").strip()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["FileNotFoundError: [Errno 2] No such file or directory: 'd{}'", "ModuleNotFoundError: No module named 'd{}'"],
+)
+def test_SE_09_a_diagnosis_contains_a_limited_number_of_names(line: str) -> None:
+    """The cause of each missing file is searched in the folders of the project."""
+    (found,) = diagnose_log("\n".join(line.format(number) for number in range(1000)))
+    assert found.names == tuple(f"d{number}" for number in range(MOST_NAMES))
+    assert found.count == 1000
 
 
 @pytest.mark.parametrize("end", ["\n", "\r"])

@@ -215,3 +215,16 @@ def test_SE_04_the_hint_of_a_link_in_the_data_does_not_confirm_other_links(proje
     with pytest.raises(DataUntrusted) as refused:
         require_data_consent(load_config("plain", project), None, typed=False, host=None)
     assert "second" not in refused.value.message and "--set" not in refused.value.hint
+
+
+def test_SE_04_the_hint_of_a_folder_beside_the_projects_code_does_not_confirm_the_links_in_it(
+    project: Path, tmp_path: Path
+) -> None:
+    (project / "code").mkdir()
+    (project / "code/train.py").write_text("")
+    (project / "data/diary.txt").symlink_to(tmp_path / "documents/letter.txt")
+    text = "project: code\ncommand: [python, train.py]\ndata: {path: ../data}\n"
+    (project / "configs/plain.yaml").write_text(text)
+    with pytest.raises(DataUntrusted, match="takes data from") as refused:
+        require_data_consent(load_config("plain", project), None, typed=False, host=None)
+    assert "--set" not in refused.value.hint
