@@ -1,21 +1,15 @@
-"""Find calls and overrides that newer libraries reject, such as positional arguments of librosa. Pure.
-
-Code in `try`, or in a condition on a version, is left out: it usually handles several versions.
-"""
+"""Find calls and overrides that newer libraries reject, such as positional arguments of librosa. Pure."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from fixers.frame.site import Tree
-from fixers.sources.python import PythonSource, read_python
-from fixers.sources.unparsable import Unparsable
-from pipeline.judgements.removed_names import NAME, is_guarded
-from remote.protocol.dataclass import dataclass
-from remote.protocol.findings import Finding, Report
-from remote.protocol.text import version_numbers
+from fixers.sources.python import PythonSource
+from pipeline.judgements.old_uses import OldUse, Project, judge_uses, project_of, sources_with
+from remote.protocol.findings import Report
 
 NEEDLES = (b"tostring_rgb", b"stft", b"librosa", b"Trainer", b"use_auth_token")
 TRAINER = re.compile(r"transformers\.(?:\w+\.)*\w*Trainer$")
@@ -34,49 +28,14 @@ OVERRIDES = {"training_step": ("transformers", (4, 46), 3), "compute_loss": ("tr
 ITEMS = "num_items_in_batch"
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A node, what is wrong with it, and what to write instead."""
-
-    node: ast.expr | ast.stmt | ast.keyword
-    message: str
-    instead: str
-
-
-@dataclass(frozen=True)
-class _Project:
-    """The installed versions, the names of the project's modules, and the trainers that it derives, by class name."""
-
-    packages: Mapping[str, str]
-    own: Collection[str]
-    trainers: Mapping[str, PythonSource]
-
-    def lacks(self, package: str, since: tuple[int, ...]) -> str:
-        """Return the installed version if it is `since` or newer, else ""."""
-        installed = self.packages.get(package, "")
-        return installed if installed and version_numbers(installed) >= since else ""
-
-
 def judge_old_calls(tree: Tree, paths: Iterable[str], packages: Mapping[str, str]) -> Report:
     """Return a warning for each call or override that the installed version of its library rejects.
 
-    `paths`: the files that the command uses. `packages`: the versions by package; a package without a version is not
-    judged.
+    `paths`: the files that the command uses. `packages`: the versions by package.
     """
-    sources = tuple(_sources(tree, paths))
-    own = {part.removesuffix(".py") for path in tree.paths() for part in path.split("/")}
-    project = _Project(packages, own, _trainers(sources))
-    return Report(tuple(finding for source in sources for finding in _judge(source, project)))
-
-
-def _sources(tree: Tree, paths: Iterable[str]) -> Iterator[PythonSource]:
-    for path in sorted(paths):
-        data = tree.read(path) if path.endswith(".py") else b""
-        if any(needle in data for needle in NEEDLES):
-            try:
-                yield read_python(path, data)
-            except Unparsable:
-                continue
+    sources, project = tuple(sources_with(NEEDLES, tree, paths)), project_of(tree, packages)
+    trainers = _trainers(sources)
+    return judge_uses(sources, lambda source: (*_calls(source, project, trainers), *_overrides(source, project)))
 
 
 def _trainers(sources: Iterable[PythonSource]) -> dict[str, PythonSource]:
@@ -100,15 +59,8 @@ def _methods(each: ast.ClassDef) -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in each.body if isinstance(node, ast.FunctionDef)}
 
 
-def _judge(source: PythonSource, project: _Project) -> Iterator[Finding]:
-    seen: set[str] = set()
-    for found in (*_calls(source, project), *_overrides(source, project)):
-        if found.message not in seen and not is_guarded(source, found.node):
-            seen.add(found.message)
-            yield Finding.warning(NAME, found.message, source.where(found.node), found.instead)
-
-
-def _calls(source: PythonSource, project: _Project) -> Iterator[_Found]:
+def _calls(source: PythonSource, project: Project, trainers: Mapping[str, PythonSource]) -> Iterator[OldUse]:
+    imported = {name for name, file in trainers.items() if file is not source}
     for call in source.names.of_type(ast.Call):
         qualified = source.names.meaning(call.func) or ""
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
@@ -117,54 +69,54 @@ def _calls(source: PythonSource, project: _Project) -> Iterator[_Found]:
         yield from _of_torch(call, qualified, project)
         yield from _of_librosa(call, qualified, project)
         yield from _of_matplotlib(call, name, project)
-        yield from _of_transformers(source, call, qualified, project)
+        yield from _of_transformers(call, qualified, project, imported)
 
 
-def _of_torch(call: ast.Call, qualified: str, project: _Project) -> Iterator[_Found]:
+def _of_torch(call: ast.Call, qualified: str, project: Project) -> Iterator[OldUse]:
     if qualified != "torch.stft" or _unpacks(call) or len(call.args) >= STFT_ARGUMENTS:
         return
     given = {each.arg for each in call.keywords}
     if "return_complex" not in given and (installed := project.lacks("torch", (2,))):
-        yield _Found(
+        yield OldUse(
             call,
             f"torch.stft of torch {installed} needs return_complex for real input",
             "torch.view_as_real(torch.stft(..., return_complex=True)) has the old form",
         )
 
 
-def _of_librosa(call: ast.Call, qualified: str, project: _Project) -> Iterator[_Found]:
+def _of_librosa(call: ast.Call, qualified: str, project: Project) -> Iterator[OldUse]:
     root, _, name = qualified.partition(".")
     most = POSITIONAL.get(name) if root == "librosa" else None
     if most is None or any(isinstance(each, ast.Starred) for each in call.args) or len(call.args) <= most:
         return
     if installed := project.lacks("librosa", (0, 10)):
         message = f"librosa.{name} of librosa {installed} accepts {most or 'no'} positional argument{'s' * (most != 1)}"
-        yield _Found(call, message, "pass the others by keyword, such as sr=... and n_fft=...")
+        yield OldUse(call, message, "pass the others by keyword, such as sr=... and n_fft=...")
 
 
-def _of_matplotlib(call: ast.Call, name: str, project: _Project) -> Iterator[_Found]:
+def _of_matplotlib(call: ast.Call, name: str, project: Project) -> Iterator[OldUse]:
     if name == "tostring_rgb" and not call.args and (installed := project.lacks("matplotlib", (3, 10))):
-        yield _Found(
+        yield OldUse(
             call,
             f"canvases of matplotlib {installed} have no tostring_rgb()",
             "np.asarray(fig.canvas.buffer_rgba())[..., :3] has the shape (height, width, 3)",
         )
 
 
-def _of_transformers(source: PythonSource, call: ast.Call, qualified: str, project: _Project) -> Iterator[_Found]:
+def _of_transformers(call: ast.Call, qualified: str, project: Project, trainers: Container[str]) -> Iterator[OldUse]:
     installed = project.lacks("transformers", (5,))
     root, _, name = qualified.rpartition(".")
     made = root.rpartition(".")[2]
     for keyword in call.keywords if installed else ():
         if keyword.arg == "use_auth_token" and name == "from_pretrained" and MODEL.match(made):
             if root.partition(".")[0] == "transformers":
-                yield _Found(keyword, f"{made}.from_pretrained of transformers {installed} rejects it", "token=...")
-        elif keyword.arg == "tokenizer" and project.trainers.get(name, source) is not source:
+                yield OldUse(keyword, f"{made}.from_pretrained of transformers {installed} rejects it", "token=...")
+        elif keyword.arg == "tokenizer" and name in trainers:
             message = f"{name} derives the Trainer of transformers {installed}, which rejects tokenizer"
-            yield _Found(keyword, message, "processing_class=..., with the same value")
+            yield OldUse(keyword, message, "processing_class=..., with the same value")
 
 
-def _overrides(source: PythonSource, project: _Project) -> Iterator[_Found]:
+def _overrides(source: PythonSource, project: Project) -> Iterator[OldUse]:
     for each in source.names.of_type(ast.ClassDef):
         methods = _methods(each) if _is_trainer(source, each) else {}
         for name, (package, since, before) in OVERRIDES.items():
@@ -173,7 +125,7 @@ def _overrides(source: PythonSource, project: _Project) -> Iterator[_Found]:
             decides = name == "compute_loss" and "training_step" in methods
             if method is not None and installed and not decides and not _takes_items(method.args, before):
                 message = f"the Trainer of {package} {installed} passes {ITEMS} to {name}()"
-                yield _Found(method, message, f"def {name}(..., {ITEMS}=None)")
+                yield OldUse(method, message, f"def {name}(..., {ITEMS}=None)")
 
 
 def _takes_items(given: ast.arguments, before: int) -> bool:
