@@ -9,7 +9,7 @@ from posixpath import dirname
 
 from fixers.frame.site import Tree
 from fixers.setup.audio_columns import AudioColumns, columns_in, is_among
-from fixers.setup.imported_modules import files_reached, imports_of_script
+from fixers.setup.imported_modules import imports_of_script, python_files_reached
 from fixers.sources.module_files import files_of
 from fixers.sources.names import Names, index_names
 from fixers.sources.syntax import parse_python
@@ -44,7 +44,7 @@ def uses_of(tree: Tree, *, built_in: bool = False, command: Sequence[str] = ()) 
     """
     soundfile = frozenset({"soundfile"})
     uses = [AudioUse(soundfile, always=soundfile)] if built_in else []
-    uses += _uses_of_files(tree, files_reached(tree, command))
+    uses += _uses_of_files(tree, python_files_reached(tree, command))
     uses = [_without_kept(use, [other.columns.kept for other in uses if other is not use]) for use in uses]
     return AudioUse(
         frozenset().union(*(use.packages for use in uses)),

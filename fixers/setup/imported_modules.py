@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import posixpath
 import sys
-from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -72,7 +71,7 @@ class Loaded:
 
     path: str
     data: bytes
-    installed: tuple[str, ...]
+    installed: tuple[str, ...] = ()
 
 
 def imports_of_script(
@@ -85,7 +84,7 @@ def imports_of_script(
     the command names no script of the project, or if the script replaces modules. `search_path` are the project's
     folders in PYTHONPATH.
     """
-    script, files = _files_of_script(tree, command, search_path)
+    script, files = files_of_script(tree, command, search_path)
     modules = dict.fromkeys(module for file in files for module in file.installed)
     return script, tuple(modules)
 
@@ -100,34 +99,25 @@ def imports_of_command(
     return tuple((script, modules) for script, modules in found if modules)
 
 
-def files_of_script(
-    tree: Tree, command: Sequence[str], search_path: Sequence[str] = ()
-) -> tuple[str, tuple[tuple[str, bytes], ...]]:
-    """Return the script of the command, and path and content of each file that it loads at its start."""
-    script, files = _files_of_script(tree, command, search_path)
-    return script, tuple((file.path, file.data) for file in files)
-
-
 def trackers_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, ...]:
     """Return the trackers that the script and its local modules use.
 
     They are passed as strings to `report_to` or `log_with`, or are loggers of Lightning that are created in any case.
     """
-    _, files = _files_of_script(tree, command)
+    _, files = files_of_script(tree, command)
     named = {name for file in files for name in _trackers(file.data)}
     return tuple(name for name in TRACKERS if name in named)
 
 
-def _files_of_script(tree: Tree, command: Sequence[str], search_path: Sequence[str] = ()) -> tuple[str, list[Loaded]]:
-    """Return the script of the command, and the files that it loads."""
+def files_of_script(tree: Tree, command: Sequence[str], search_path: Sequence[str] = ()) -> tuple[str, list[Loaded]]:
+    """Return the script of the command, and the files that it loads at its start."""
     paths = {path for path in tree.paths() if path.endswith(".py")}
     start = start_of(command, paths, search_path)
     local = {part for path in paths for part in path.removesuffix(".py").split("/")}
     index = ModuleIndex(paths)
     files: list[Loaded] = []
-    new, seen, extended = deque([*start.packages, start.path] if start.path else []), set[str](), False
-    while new:
-        path = new.popleft()
+    new, seen, extended = [*start.packages, start.path] if start.path else [], set[str](), False
+    for path in new:
         if path in seen:
             continue
         seen.add(path)
@@ -162,7 +152,7 @@ def _own_and_installed(data: bytes, local: Collection[str]) -> tuple[list[str], 
     """
     own: list[str] = []
     installed: list[str] = []
-    for module in _imports_at_start(data):
+    for module in _imports(data):
         root = module.lstrip(".").partition(".")[0]
         if module.startswith(".") or root in local:
             own.append(module)
@@ -171,7 +161,7 @@ def _own_and_installed(data: bytes, local: Collection[str]) -> tuple[list[str], 
     return own, tuple(installed)
 
 
-def files_reached(tree: Tree, command: Sequence[str]) -> frozenset[str] | None:
+def python_files_reached(tree: Tree, command: Sequence[str]) -> frozenset[str] | None:
     """Return the Python files of the command and every file that they may import, anywhere in their code.
 
     Return None if this is unknown: the command starts no known Python file, or a file starts programs or imports
@@ -181,15 +171,14 @@ def files_reached(tree: Tree, command: Sequence[str]) -> frozenset[str] | None:
     if started is None:
         return None
     index, new, seen = ModuleIndex({path for path in tree.paths() if path.endswith(".py")}), [*started], set[str]()
-    while new:
-        path = new.pop()
+    for path in new:
         if path in seen:
             continue
         seen.add(path)
         data = _read_code(tree, path)
         if any(word in data for word in INDIRECT):
             return None
-        for module in _imports_anywhere(data):
+        for module in _imports(data, anywhere=True):
             new += index.files_of(module, posixpath.dirname(path))
     return frozenset(seen)
 
@@ -246,22 +235,16 @@ def _loggers(node: ast.AST) -> Iterator[str]:
             yield from _loggers(child)
 
 
-def _imports_at_start(data: bytes) -> Iterator[str]:
-    """Yield the names that statements outside functions and blocks import; relative names begin with dots."""
+def _imports(data: bytes, *, anywhere: bool = False) -> Iterator[str]:
+    """Yield the names that statements outside functions and blocks, or `anywhere`, import.
+
+    Relative names begin with dots.
+    """
     try:
-        body = parse_python(data).body
+        module = parse_python(data)
     except SyntaxError:
         return
-    for node in body:
-        yield from imported_names(node)
-
-
-def _imports_anywhere(data: bytes) -> Iterator[str]:
-    try:
-        nodes = ast.walk(parse_python(data))
-    except SyntaxError:
-        return
-    for node in nodes:
+    for node in ast.walk(module) if anywhere else module.body:
         yield from imported_names(node)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fixers.frame.findings import error, warning
 from fixers.frame.site import Tree
-from fixers.setup.imported_modules import files_of_script
+from fixers.setup.imported_modules import Loaded, files_of_script
 from fixers.setup.started_files import python_files_of, shell_scripts_of
 from fixers.setup.started_module import start_of
 from fixers.sources.misplaced import find_misplaced
@@ -47,10 +47,10 @@ def _file_of(finding: Finding) -> str:
 def _errors(tree: Tree, command: Sequence[str]) -> Iterator[Finding]:
     _, files = files_of_script(tree, command)
     script = _script_of(tree, command)
-    for path, data in files or ((script, tree.read(script)),):  # a script that replaces modules may load others
-        problem = _syntax_error(data)
+    for file in files or [Loaded(script, tree.read(script))]:  # a script that replaces modules may load others
+        problem = _syntax_error(file.data)
         if problem is not None:
-            yield error(CHECK, f"not Python: {problem.msg}", f"{path}:{problem.lineno}", "correct the file")
+            yield error(CHECK, f"not Python: {problem.msg}", f"{file.path}:{problem.lineno}", "correct the file")
 
 
 def _script_of(tree: Tree, command: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from fixers.setup.imported_modules import Loaded
 from fixers.sources.names import Names, index_names
 from fixers.sources.syntax import parse_python
 from remote.protocol.dataclass import dataclass
@@ -42,15 +43,15 @@ class WandbUse:
     certain: bool
 
 
-def wandb_uses(script: str, files: Iterable[tuple[str, bytes]], command: Sequence[str]) -> tuple[WandbUse, ...]:
+def wandb_uses(script: str, files: Iterable[Loaded], command: Sequence[str]) -> tuple[WandbUse, ...]:
     """Return the uses in the files that the script loads and in the command, or () if the code chooses the mode."""
     found: list[WandbUse] = []
     has_key = parses = False
-    for path, data in files:
-        if any(word in data for word in CHOOSES_MODE):
+    for file in files:
+        if any(word in file.data for word in CHOOSES_MODE):
             return ()
-        has_key, parses = has_key or API_KEY in data, parses or any(word in data for word in PARSES_REPORT_TO)
-        found += _uses_in(path, data, command, is_script=path == script) if NAMES.search(data) else ()
+        has_key, parses = has_key or API_KEY in file.data, parses or any(word in file.data for word in PARSES_REPORT_TO)
+        found += _uses_in(file, command, is_script=file.path == script) if NAMES.search(file.data) else ()
     if parses and value_of("report_to", command) == WANDB:
         found.append(WandbUse("command", "--report_to wandb", True))
     return tuple(WandbUse(use.where, use.call, use.certain and not has_key) for use in found)
@@ -65,9 +66,9 @@ def value_of(name: str, command: Sequence[str]) -> str | None:
     return None
 
 
-def _uses_in(path: str, data: bytes, command: Sequence[str], *, is_script: bool) -> Iterator[WandbUse]:
+def _uses_in(file: Loaded, command: Sequence[str], *, is_script: bool) -> Iterator[WandbUse]:
     try:
-        names = index_names(parse_python(data))
+        names = index_names(parse_python(file.data))
     except (SyntaxError, ValueError):
         return
     certainty = Certainty(names, command, is_script=is_script)
@@ -75,7 +76,7 @@ def _uses_in(path: str, data: bytes, command: Sequence[str], *, is_script: bool)
         name = _name_of(call, names)
         if name and not _needs_no_key(call) and not certainty.is_turned_off(call):
             certain = not any(word.arg in DECIDES for word in call.keywords) and certainty.runs(call)
-            yield WandbUse(f"{path}:{call.lineno}", name, certain)
+            yield WandbUse(f"{file.path}:{call.lineno}", name, certain)
 
 
 def _name_of(call: ast.Call, names: Names) -> str:

@@ -4,10 +4,10 @@ import pytest
 
 from fixers.setup.imported_modules import (
     files_of_script,
-    files_reached,
     imports_of_script,
     lacking_with_only_torch,
     packages_of,
+    python_files_reached,
     trackers_of_script,
 )
 from fixers.sources.syntax import LARGEST_BYTES
@@ -84,7 +84,7 @@ def test_a_module_loads_the_packages_that_contain_it_and_the_modules_beside_them
     files |= {"a/more.py": b"import librosa\n", "a/b/near.py": b"import soxr\n"}
     command = ["torchrun", "-m", "a.b"]
     assert imports_of_script(MemoryTree(files), command) == ("a/b/__main__.py", ("tqdm", "jiwer", "librosa", "soxr"))
-    assert files_reached(MemoryTree(files), command) == files.keys()
+    assert python_files_reached(MemoryTree(files), command) == files.keys()
 
 
 def test_a_module_is_searched_in_the_folders_of_pythonpath():
@@ -145,7 +145,6 @@ def test_SE_a_module_that_is_imported_many_times_is_looked_up_once():
 
 def test_SE_the_content_of_a_file_that_is_too_large_to_be_analysed_is_not_kept():
     files = {"train.py": b"import data\n", "data.py": b"import numpy\n#" + b"#" * LARGEST_BYTES}
-    assert files_of_script(MemoryTree(files), ("python", "train.py")) == (
-        "train.py",
-        (("train.py", b"import data\n"), ("data.py", b"")),
-    )
+    script, loaded = files_of_script(MemoryTree(files), ("python", "train.py"))
+    assert script == "train.py"
+    assert [(file.path, file.data) for file in loaded] == [("train.py", b"import data\n"), ("data.py", b"")]
