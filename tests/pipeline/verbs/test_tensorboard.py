@@ -22,13 +22,9 @@ from pipeline.cli.main import run
 from pipeline.messages.hints import install_command
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_note
-from pipeline.verbs.tensorboard import (
-    VIEWER_BYTES,
-    _viewer,
-    _wait_until_listening,
-    refuse_redirects,
-    tensorboard,
-)
+from pipeline.show.local_program import start_printing
+from pipeline.verbs.tensorboard import refuse_redirects, tensorboard
+from pipeline.verbs.tensorboard_process import VIEWER_BYTES, Viewer, viewer_running, wait_until_listening
 from remote.errors import BadUsage, ToolFailed
 from tests.contracts.project_modules import ROOT
 from tests.lab.sshd import nobody_listens
@@ -174,8 +170,8 @@ def test_SE_12_no_plugin_of_tensorboard_opens_the_paths_in_files_of_a_run(tmp_pa
     )
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with _viewer(tmp_path, port) as viewer:
-        _wait_until_listening(viewer, port, RUN)
+    with viewer_running(tmp_path, port) as viewer:
+        wait_until_listening(viewer, port, RUN)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/data/plugins_listing", timeout=60) as answer:
             plugins = json.load(answer)
         with pytest.raises(urllib.error.HTTPError, match="404"):
@@ -221,8 +217,8 @@ def test_a_port_that_is_taken_is_named(
 
 def test_SE_09_tensorboard_has_a_limited_address_space(tmp_path: Path) -> None:
     """It keeps every tag: 13 MB of event files with a million tags took 1.9 GB."""
-    with _viewer(tmp_path, 6006) as viewer:
-        limits = Path(f"/proc/{viewer.pid}/limits").read_text()
+    with viewer_running(tmp_path, 6006) as viewer:
+        limits = Path(f"/proc/{viewer.process.pid}/limits").read_text()
     row = next(line for line in limits.splitlines() if line.startswith("Max address space"))
     assert row.split()[3:5] == [str(VIEWER_BYTES)] * 2
 
@@ -265,9 +261,11 @@ def test_SE_22_the_address_of_a_port_that_another_program_took_is_not_printed(pr
 def test_SE_22_no_connection_is_made_to_a_port_that_another_program_took() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         other.setblocking(False)
-        viewer = subprocess.Popen([sys.executable, "-c", ""])
+        process = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        viewer = Viewer(process, start_printing(process.stdout, "TensorBoard"))
         with pytest.raises(ToolFailed, match="ended by itself, exit 0"):
-            _wait_until_listening(viewer, other.getsockname()[1], RUN)
+            wait_until_listening(viewer, other.getsockname()[1], RUN)
         with pytest.raises(BlockingIOError):
             other.accept()
 
