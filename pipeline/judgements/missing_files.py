@@ -17,6 +17,11 @@ from remote.protocol.text import one_line
 CHECKS = frozenset({"dataset-folder-missing", "file-missing"})
 """The entries of the catalog whose names are paths."""
 ON_HOST = re.compile(r"^.*/projects/[^/]+-[0-9a-f]{8}/(?:tree|runs/[^/]+/code|scratch/[^/]+/(?:run/code|[^/]+))/")
+HYDRA = re.compile(r"^(?:outputs/[\d-]{10}/[\d-]{8}|multirun/[\d-]{10}/[\d-]{8}/\d+)/")
+"""Matches the working folder of a job that Hydra starts, below the folder of the command."""
+ELSEWHERE = "the script searched for it in another working folder, or it was added after the job had started"
+OWN_FOLDER = "make the path absolute before the script or Hydra changes the working folder"
+OF_HYDRA = "with Hydra, add hydra.run.dir=. to the command"
 FILE = re.compile(r"[./]")
 LONGEST = 1000
 
@@ -60,16 +65,29 @@ def _explained(finding: Finding, name: str, laptop: LaptopFiles) -> Finding | No
     path = path_in_project(name, laptop.root)
     if not path:
         return _outside(finding, name, laptop)
+    path, is_relative = _below_hydra(path, laptop), not name.startswith("/")
     if not laptop.project.exists(path):
         near = laptop.nearest(path)
         may_be_program = not near and not FILE.search(path)
         return None if may_be_program else _nowhere(finding, path, near)
     if laptop.is_sent(path):
-        return None
+        is_elsewhere = is_relative or HYDRA.search(path_in_project(name, laptop.root))
+        return _elsewhere(finding, path) if is_elsewhere else None
     pattern = laptop.pattern_for(path)
     message = f"{one_line(path)} is not sent to the host: {pattern or '.gitignore or .pipelineignore'} excludes it"
     hint = lines_hint(path, laptop.project)
     return replace(finding, message=message, hint=f"{hint}; or data: {{path: ...}}, read from $HALFSTEP_DATA_DIR")
+
+
+def _below_hydra(path: str, laptop: LaptopFiles) -> str:
+    """Return the path in the folder of the command, for a path in a working folder that Hydra created below it."""
+    bare = HYDRA.sub("", path)
+    return bare if bare != path and laptop.project.exists(bare) else path
+
+
+def _elsewhere(finding: Finding, path: str) -> Finding:
+    message = f"{one_line(path)} is in the project and is sent: {ELSEWHERE}"
+    return replace(finding, message=message, hint=f"{OWN_FOLDER}; {OF_HYDRA}")
 
 
 def _outside(finding: Finding, name: str, laptop: LaptopFiles) -> Finding | None:

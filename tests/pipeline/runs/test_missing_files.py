@@ -99,11 +99,45 @@ def test_data_outside_the_project_that_the_laptop_has_is_named(tmp_path: Path) -
     assert "data: {path: ...}" in one.hint
 
 
-def test_a_file_that_is_sent_and_a_folder_that_is_no_project_have_the_finding_of_the_catalog(tmp_path: Path) -> None:
+ERRORS = (
+    "FileNotFoundError: [Errno 2] No such file or directory: '{}'\n",
+    "soundfile.LibsndfileError: Error opening '{}': System error.\n",
+)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize(
+    "path",
+    [
+        "data/a.wav",
+        "./data/a.wav",
+        "/h/w/projects/speech-0a1b2c3d/runs/c-1/code/outputs/2026-11-23/12-00-59/data/a.wav",
+        "/h/w/projects/speech-0a1b2c3d/runs/c-1/code/multirun/2026-11-23/12-00-59/0/data/a.wav",
+    ],
+)
+def test_a_file_that_is_sent_was_searched_in_another_working_folder(tmp_path: Path, path: str, error: str) -> None:
+    write(tmp_path, **{"data/a.wav": ""})
+    [one] = diagnose_text(error.format(path), "out.log", explain=explained_by(tmp_path))
+    assert one.message.startswith("data/a.wav is in the project and is sent: the script searched")
+    assert "hydra.run.dir=." in one.hint
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_file_that_is_not_sent_is_not_searched_in_another_folder(tmp_path: Path, error: str) -> None:
+    write(tmp_path, **{"data/a.wav": "", ".pipelineignore": "/data/\n"})
+    for path in ("data/a.wav", "/h/w/projects/speech-0a1b2c3d/tree/outputs/2026-11-23/12-00-59/data/a.wav"):
+        [one] = diagnose_text(error.format(path), "out.log", explain=explained_by(tmp_path))
+        assert one.message == "data/a.wav is not sent to the host: data/ in .pipelineignore excludes it"
+
+
+def test_an_absolute_path_that_is_sent_and_a_folder_that_is_no_project_have_the_finding_of_the_catalog(
+    tmp_path: Path,
+) -> None:
     one = found(tmp_path, "data/train.csv")
     assert one.message.endswith(": data/train.csv") and "relative to another folder" in one.message
     write(tmp_path, **{"data/train.csv": ""})
-    assert found(tmp_path, "data/train.csv") == one
+    place = "/h/w/projects/speech-0a1b2c3d/tree/data/train.csv"
+    assert found(tmp_path, place).message.endswith(f": {place}")
 
 
 def test_a_name_that_a_shell_could_run_is_in_no_hint(tmp_path: Path) -> None:
