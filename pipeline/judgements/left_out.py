@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Container, Iterable, Iterator
+from itertools import accumulate
 
 from pipeline.judgements.laptop_paths import CHECK
 from pipeline.judgements.path_text import LONGEST, MOST_WORDS, NO_PATH
@@ -103,20 +104,33 @@ def _finding(use: PathUse, project: LeftOut) -> Finding:
 def lines_hint(path: str, project: LeftOut) -> str:
     """Return advice: the lines to write into .pipelineignore, so that the path is sent.
 
-    The first line names the topmost excluded folder on the path. A rule such as `*.json` excludes files in a folder
-    that a line includes, unless another line includes everything below the folder.
+    As in git, a file is sent only if its folder is, and the line of a folder sends everything in it. For a settings
+    file or a program in an excluded folder, further lines exclude the other files of the folder again. A rule such as
+    `*.json` excludes files in a folder that a line includes, unless another line includes everything below the folder.
     """
     part = _excluded_part(path, project)
     if not is_plain(part):  # the line would need escapes, and a shell could run a part of a name that is pasted
         return ANY_LINE
-    narrow = [(f"!/{path}",)] if _is_code(path) and is_plain(path) else []
+    narrow = [(f"!/{path}",), _only(path, part)] if _is_code(path) and is_plain(path) else []
     for lines in (*narrow, (f"!/{part}",), (f"!/{part}/**",), (f"!/{part}", f"!/{part}/**")):
         sends = project.would_send(path, lines)
         if sends is None:
             return ANY_LINE
         if sends:
-            return f"write the {'line' if len(lines) == 1 else 'lines'} {' and '.join(lines)} into .pipelineignore"
+            more = f", which sends the whole folder {part}" if part != path and lines not in narrow else ""
+            return f"write the {'line' if len(lines) == 1 else 'lines'} {_listed(lines)} into .pipelineignore{more}"
     return "delete the rule that excludes it from the .pipelineignore of a folder on its path"
+
+
+def _only(path: str, part: str) -> tuple[str, ...]:
+    """Return the lines that include a file of the excluded folder `part`, but no other file of it."""
+    names = path.removeprefix(part).strip("/").split("/")
+    folders = accumulate(names[:-1], "{}/{}".format, initial=part)
+    return (*(line for folder in folders for line in (f"!/{folder}", f"/{folder}/*")), f"!/{path}")
+
+
+def _listed(lines: tuple[str, ...]) -> str:
+    return " and ".join(filter(None, (", ".join(lines[:-1]), lines[-1])))
 
 
 def _is_code(path: str) -> bool:

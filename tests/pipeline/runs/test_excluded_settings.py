@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -69,15 +71,48 @@ def test_a_settings_file_that_the_command_names_and_git_ignores_is_an_error(
     assert found(host, project_with_config(root, command, rules="!/config/config.yaml\n")) == []
 
 
+ONLY = "lines !/config, /config/* and !/config/config.yaml"
+
+
 @pytest.mark.parametrize(
-    ("git", "hint"),
-    [("config/\n", "!/config"), ("*.yaml\n!configs/*.yaml\n", "!/config/config.yaml"), ("config\n", "!/config")],
+    ("git", "lines"),
+    [
+        ("config/\n", ONLY),
+        ("config\n", ONLY),
+        ("*.yaml\n!configs/*.yaml\n", "line !/config/config.yaml"),
+        ("*.yaml\nconfig/\n!configs/*.yaml\n", ONLY),
+    ],
 )
-def test_the_hint_of_a_settings_file_names_the_file_unless_its_folder_is_excluded(
-    host: Host, tmp_path: Path, git: str, hint: str
+def test_the_lines_of_a_settings_file_send_no_other_file_of_its_folder(
+    host: Host, tmp_path: Path, git: str, lines: str
 ) -> None:
-    [finding] = found(host, project_with_config(tmp_path / "project", NAMED[0], git))
-    assert finding.hint == f"write the line {hint} into .pipelineignore"
+    root = tmp_path / "project"
+    [finding] = found(host, project_with_config(root, NAMED[0], git))
+    assert finding.hint == f"write the {lines} into .pipelineignore"
+    (root / "config/weights.bin").touch()
+    rules = "\n".join(re.split(", | and ", lines.partition(" ")[2]))
+    seen = project_with_config(root, NAMED[0], git, rules=rules)
+    assert found(host, seen) == []
+    assert "config/config.yaml" in seen.scan.paths()
+    assert ("config/weights.bin" in seen.scan.paths()) is ("config" not in git.replace("configs", ""))
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    assert _listed_by_git(root, git + rules) == {each for each in seen.scan.paths() if each.startswith("config/")}
+
+
+def test_a_line_that_sends_the_folder_sends_what_git_lists(host: Host, tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    project_with_config(root, NAMED[0])
+    (root / "config/weights.bin").touch()
+    seen = project_with_config(root, NAMED[0], "config/\n", rules="!/config\n")
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    assert _listed_by_git(root, "config/\n!/config\n") == {"config/config.yaml", "config/weights.bin"}
+    assert {"config/config.yaml", "config/weights.bin"} <= set(seen.scan.paths())
+
+
+def _listed_by_git(root: Path, rules: str) -> set[str]:
+    (root / ".gitignore").write_text(rules)
+    words = ["git", "-C", str(root), "ls-files", "--others", "--exclude-standard", "config/"]
+    return set(subprocess.run(words, check=True, capture_output=True, text=True).stdout.split())
 
 
 @pytest.mark.parametrize("program", ["train.py", "./tools/start", "tools/go.sh"])

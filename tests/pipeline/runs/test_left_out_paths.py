@@ -77,7 +77,7 @@ def test_data_in_an_ignored_folder_that_the_script_joins_are_named(host: Host, t
     root = tmp_path / "project"
     [finding] = found(host, view(root, JOINS))
     assert finding.where == "train.py:1" and finding.message.startswith("temp/data/bank is not sent")
-    assert finding.hint.startswith("write the line !/temp into .pipelineignore; or data: {path: ...} in the config")
+    assert finding.hint.startswith("write the line !/temp into .pipelineignore, which sends the whole folder temp; or")
     assert found(host, view(root, JOINS, rules="!/temp\n")) == []
     assert found(host, view(root, JOINS, overrides=("data.path=temp/data",))) == []
 
@@ -237,7 +237,7 @@ def test_SE_lines_are_tried_for_a_limited_number_of_files(
     hints = sorted(one.hint.partition(";")[0] for one in found(host, seen))
     assert hints == [
         "write a line that begins with !/ and matches this path into .pipelineignore",
-        "write the line !/sets into .pipelineignore",
+        "write the line !/sets into .pipelineignore, which sends the whole folder sets",
     ]
 
 
