@@ -7,14 +7,17 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from pipeline.config.host_model import HostConfig
-from pipeline.hosts.torch_files import find_torch_files
+from pipeline.hosts.torch_files import find_torch_files, read_head
 from remote.errors import HalfstepError
 from remote.host import Entry, Host
 from remote.link.address import LOCAL
 from remote.project.paths import expanded
+from remote.protocol.data_files import without_data
 from remote.protocol.dataclass import dataclass
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.quantities import size
@@ -73,10 +76,21 @@ def find_own_weights(host: Host, config: HostConfig, project: str, run: str, fol
 
 
 def _saved_weights(host: Host, root: str, new: Sequence[Entry]) -> list[Entry]:
-    """Return the files among those that the run wrote which end as weights do, or which `torch.save` wrote."""
+    """Return the files among those that the run wrote which end as weights do, or which `torch.save` wrote.
+
+    Data such as features are left out. If the host does not answer, only the paths are judged.
+    """
     possible = [entry for entry in new if not PurePosixPath(entry.path).name.startswith(NO_WEIGHTS)]
     without_ending = find_torch_files(host, root, possible)
-    return [entry for entry in possible if _is_weights(entry) or entry.path in without_ending]
+    named = [entry.path for entry in possible if _is_weights(entry) or entry.path in without_ending]
+    weights = set(without_data(named, partial(_head, host, root)))
+    return [entry for entry in possible if entry.path in weights]
+
+
+def _head(host: Host, root: str, path: str) -> bytes:
+    with suppress(HalfstepError, OSError):
+        return read_head(host, f"{root}/{path}")
+    return b""
 
 
 def _is_plain(workdir: str, name: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import PurePosixPath
 
 from remote.errors import HalfstepError, RemoteFault
 from remote.host import Entry, Host
+from remote.protocol.data_files import HEAD, ZIP, ZIP_ENTRY
 
 ENDINGS = ("", ".tar", ".model", ".pkl", ".params", ".state", ".weights")
 """Endings of the files that are read: no ending, as in `g_00000010`, and endings that other programs use too."""
@@ -16,9 +16,6 @@ SKIPPED_FOLDERS = ("jobs", "__pycache__", "site-packages", "node_modules")
 SMALLEST = 64
 MOST_READ = 32
 """The number of files that are read. The largest files are read first."""
-HEAD = 1024
-ZIP_ENTRY = struct.Struct("<4s22xHH")
-"""The header of the first file in a ZIP archive: signature, length of the name, length of the extra field."""
 LEGACY = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")
 """The first bytes of the format before torch 1.6: its magic number as a pickle."""
 
@@ -32,7 +29,7 @@ def find_torch_files(host: Host, root: str, entries: Iterable[Entry]) -> set[str
     found = set()
     with suppress(HalfstepError, OSError):
         for entry in possible[:MOST_READ]:
-            if is_torch_file(_read_head(host, f"{root}/{entry.path}")):
+            if is_torch_file(read_head(host, f"{root}/{entry.path}")):
                 found.add(entry.path)
     return found
 
@@ -46,7 +43,7 @@ def is_torch_file(head: bytes) -> bool:
         return head.startswith(LEGACY)
     signature, length, _ = ZIP_ENTRY.unpack_from(head)
     name = head[ZIP_ENTRY.size : ZIP_ENTRY.size + length]
-    return head.startswith(LEGACY) or (signature == b"PK\x03\x04" and name.endswith(b"/data.pkl"))
+    return head.startswith(LEGACY) or (signature == ZIP and name.endswith(b"/data.pkl"))
 
 
 def _is_possible(entry: Entry) -> bool:
@@ -56,7 +53,7 @@ def _is_possible(entry: Entry) -> bool:
     return entry.kind == "f" and entry.size >= SMALLEST and usual and not hidden
 
 
-def _read_head(host: Host, path: str) -> bytes:
+def read_head(host: Host, path: str) -> bytes:
     """Return the first bytes of the file, or b"" if the host cannot read it."""
     head = bytearray()
     with suppress(RemoteFault):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from typing import Iterable, List, Tuple
 
 from remote.payload.checkpoints.published import BROKEN
 from remote.payload.output.event_files import find_output_files
+from remote.protocol.data_files import HEAD, without_data
+from remote.protocol.regular import open_regular
 from remote.protocol.saved import Checkpoint
 
 ROOTS = ("checkpoints", "code")
@@ -21,8 +24,8 @@ MOST = 100
 def newest_own_files(run_root: str, checkpoints: Iterable[Checkpoint]) -> Tuple[str, ...]:
     """Return the names of at most MOST files with weights that the jobs of the run wrote, newest first.
 
-    Files in one of the `checkpoints`, and those that were sent with the project, are left out. Names are relative to
-    the run's folder.
+    Files in one of the `checkpoints`, those that were sent with the project, and data such as features are left out.
+    Names are relative to the run's folder.
     """
     listed = tuple(f"{checkpoint.name}/" for checkpoint in checkpoints)
     rows: List[Tuple[int, str]] = []
@@ -32,7 +35,16 @@ def newest_own_files(run_root: str, checkpoints: Iterable[Checkpoint]) -> Tuple[
                 rows.append((os.lstat(path).st_mtime_ns, name))
             except OSError:
                 continue
-    return tuple(name for _, name in sorted(rows, key=lambda row: (-row[0], row[1]))[:MOST])
+    newest = [name for _, name in sorted(rows, key=lambda row: (-row[0], row[1]))]
+    return tuple(without_data(newest, partial(_head, run_root))[:MOST])
+
+
+def _head(run_root: str, name: str) -> bytes:
+    try:
+        with open_regular(os.path.join(run_root, name)) as file:
+            return file.read(HEAD)
+    except (OSError, ValueError):
+        return b""
 
 
 def _may_be_weights(name: str) -> bool:
