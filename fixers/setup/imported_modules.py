@@ -93,10 +93,21 @@ def imports_of_command(
     tree: Tree, command: Sequence[str], search_path: Sequence[str] = ()
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return `imports_of_script` of each script that the command starts, also through shell scripts."""
-    found = [imports_of_script(tree, command, search_path)]
-    if not found[0][0]:
-        found = [imports_of_script(tree, ("python", each), search_path) for each in scripts_of_shell(tree, command)]
-    return tuple((script, modules) for script, modules in found if modules)
+    found = ((script, files) for script, files in files_of_scripts(tree, command, search_path))
+    modules = ((script, dict.fromkeys(each for file in files for each in file.installed)) for script, files in found)
+    return tuple((script, tuple(own)) for script, own in modules if own)
+
+
+def files_of_scripts(
+    tree: Tree, command: Sequence[str], search_path: Sequence[str]
+) -> Iterator[tuple[str, list[Loaded]]]:
+    """Yield each script that the command starts, also through shell scripts, and the files that it loads."""
+    script, files = _files_of_script(tree, command, search_path)
+    if script:
+        yield script, files
+        return
+    for each in scripts_of_shell(tree, command):
+        yield _files_of_script(tree, ("python", each), search_path)
 
 
 def trackers_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, ...]:

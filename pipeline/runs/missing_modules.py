@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from fixers.frame.change import Plan
 from fixers.setup.environment import VENV, is_requested, venv_of
 from fixers.setup.imported_modules import imports_of_command, packages_of
+from fixers.setup.importing_lines import importing_lines
 from fixers.setup.project_packages import REQUIREMENTS, NoPackages, ProjectPackages, names_of, read_packages
 from fixers.setup.started_files import python_files_of
 from fixers.sources.module_files import SOURCE_ROOTS
@@ -58,7 +59,8 @@ def missing_modules(host: Host, view: View) -> Report:
     """
     python, config = view.survey.interpreter, view.config
     env = {**view.host.config.env, **config.env}
-    imports = imports_of_command(view.scan, config.command or (), project_folders(env))
+    search_path = project_folders(env)
+    imports = imports_of_command(view.scan, config.command or (), search_path)
     modules = tuple(dict.fromkeys(module for _, found in imports for module in found))
     folders = python_path(env)
     if python.error or not modules or any(map(UNKNOWN_FOLDER.search, folders)):
@@ -70,13 +72,21 @@ def missing_modules(host: Host, view: View) -> Report:
     scripts = [script for script, found in imports if not set(found).isdisjoint(lacking)]
     if not lacking:
         return Report()
-    verb = "imports" if len(scripts) == 1 else "import"
-    message = f"{' and '.join(scripts)} {verb} {', '.join(lacking)}, which {python.path} does not have"
+    places = importing_lines(view.scan, config.command or (), search_path)
+    message = f"{_importing(lacking, places)}, which {python.path} does not have"
     packages = packages_of(lacking)
     own = misspelt_modules(lacking, view.scan.paths(), _roots_of(view, scripts))
     hint = with_correction(hint_to_create(view, packages) or install_on_host(python.path, packages), own)
     message = f"{message}{describe_misspelt(own)}{why_not_created(view)}"
-    return Report((Finding.warning("packages", message, scripts[0], hint),))
+    return Report((Finding.warning("packages", message, places[lacking[0]], hint),))
+
+
+def _importing(modules: Iterable[str], places: Mapping[str, str]) -> str:
+    """Return which files import the modules: `train.py imports a, b and utils/wav.py imports c`."""
+    by_file: dict[str, list[str]] = {}
+    for module in modules:
+        by_file.setdefault(places[module].rpartition(":")[0], []).append(module)
+    return " and ".join(f"{file} imports {', '.join(own)}" for file, own in by_file.items())
 
 
 def _roots_of(view: View, scripts: Iterable[str]) -> tuple[str, ...]:

@@ -75,14 +75,19 @@ def without_data(paths: Iterable[str], read: Callable[[str], bytes]) -> List[str
     folders first. A file that is not read counts as data if all files of its folder that were read are data.
     """
     possible = [path for path in paths if not is_data_path(path)]
-    by_folder: Dict[str, List[str]] = {}
-    for path in possible:
-        by_folder.setdefault(path.rpartition("/")[0], []).append(path)
-    ranked = sorted((rank, at, path) for at, own in enumerate(by_folder.values()) for rank, path in enumerate(own))
+    folders = [*_by_folder(possible).values()]
+    ranked = sorted((rank, at, path) for at, own in enumerate(folders) for rank, path in enumerate(own))
     judged = {path: is_data(read(path)) for _, _, path in ranked[:MOST_READ]}
-    data: Set[str] = {path for path, found in judged.items() if found}
-    for own in by_folder.values():
+    data: Set[str] = set()
+    for own in folders:
         known = [path for path in own if path in judged]
-        if known and data.issuperset(known):
-            data.update(own)
+        found = [path for path in known if judged[path]]
+        data.update(own if known and found == known else found)
     return [path for path in possible if path not in data]
+
+
+def _by_folder(paths: Iterable[str]) -> Dict[str, List[str]]:
+    folders: Dict[str, List[str]] = {}
+    for path in paths:
+        folders.setdefault(path.rpartition("/")[0], []).append(path)
+    return folders

@@ -127,7 +127,7 @@ def _failed(failure: str, text: str, where: str) -> Refusal:
                 hint=on_host("df -h {}", where),
                 exit_code=ExitCode.DISK,
             )
-    return refused("install", message, where, found.hint)
+    return refused("install", message, found.place or where, found.hint)
 
 
 def refused(kind: str, message: str, where: str, hint: str = "") -> Refusal:

@@ -17,7 +17,10 @@ END = "[end of output]"
 COLLECTING = re.compile(r"\s*Collecting ([^\s(]+)(?: \(from -r (\S+) \(line (\d{1,9})\)\))?")
 COPY = re.compile(r"\d+-\d+-")
 """The beginning of the name of a copied requirements file, see `sort_requirements`."""
-CLONING = re.compile(r"\s*(?:Collecting|Obtaining) (\S*git\+\S+|\S+(?= @ git\+))")
+CLONING = re.compile(
+    r"\s*(?:Collecting|Obtaining) (\S+?(?= ?@ git\+| from git\+)|\S*git\+\S+)(?:(?: ?@| from) \S+)?"
+    r"(?: \(from -r (\S+) \(line (\d{1,9})\)\))?"
+)
 NOT_CLONED = re.compile(r"\s*fatal: unable to access '[^']*': (.+)|(?:ssh: )?(Could not resolve hostname .+)")
 VERSIONS = re.compile(r"ERROR: Could not find a version that satisfies the requirement (\S+).* \(from versions: (.+)\)")
 EXACT = re.compile(r"([A-Za-z0-9][\w.-]*)==(\d[\w.]*)")
@@ -68,11 +71,15 @@ ANOTHER_INDEX = (
 
 @dataclass(frozen=True)
 class PipFailure:
-    """Why pip failed: one line, the lines of output to show with it, and what to do, or ""."""
+    """Why pip failed: one line, the lines of output to show with it, and what to do, or "".
+
+    `place`: file and line of the requirement, `requirements.txt:3`, or "" if it is unknown.
+    """
 
     reason: str
     lines: Tuple[str, ...] = ()
     hint: str = ""
+    place: str = ""
 
 
 def explain_failure(text: str) -> PipFailure:
@@ -82,7 +89,9 @@ def explain_failure(text: str) -> PipFailure:
     found = _conflict(lines) or _build(lines) or _clone(lines) or _unreachable(lines) or _too_old(lines)
     found = found or _summary(lines)
     shown = found.lines or tuple(line.rstrip()[:200] for line in text.splitlines() if _is_shown(line))
-    return PipFailure(found.reason[:LONGEST], shown[-SHOWN_LINES:] if len(lines) > 1 else (), known or found.hint)
+    return PipFailure(
+        found.reason[:LONGEST], shown[-SHOWN_LINES:] if len(lines) > 1 else (), known or found.hint, found.place
+    )
 
 
 def _is_shown(line: str) -> bool:
@@ -108,10 +117,11 @@ def _build(lines: List[str]) -> Optional[PipFailure]:
     output, after = lines[begin:end], lines[end + 1 :]
     if not output or any(line.startswith(GOES_ON) for line in after):
         return None
-    reason = f"{_package(lines, begin)} could not be built: {_cause(output)}"
+    package, place = _package(lines, begin)
+    reason = f"{package} could not be built: {_cause(output)}"
     if REMOVED.search(reason):
         reason += f"{'' if reason.endswith('.') else '.'} {PREDATES}"
-    return PipFailure(reason, tuple(line[:200] for line in output), ANOTHER_VERSION)
+    return PipFailure(reason, tuple(line[:200] for line in output), ANOTHER_VERSION, place)
 
 
 def _clone(lines: List[str]) -> Optional[PipFailure]:
@@ -120,8 +130,11 @@ def _clone(lines: List[str]) -> Optional[PipFailure]:
     if not causes:
         return None
     cause = str(causes[-1].group(1) or causes[-1].group(2))
-    wanted = [found.group(1) for found in map(CLONING.match, lines) if found]
-    return PipFailure(f"{cause}, for the requirement {wanted[-1]}" if wanted else cause, hint=ANOTHER_SOURCE)
+    wanted = [found for found in map(CLONING.match, lines) if found]
+    if not wanted:
+        return PipFailure(cause, hint=ANOTHER_SOURCE)
+    reason = f"{cause}, for the requirement {_with_place(wanted[-1])}"
+    return PipFailure(reason, hint=ANOTHER_SOURCE, place=_place(wanted[-1]))
 
 
 def _too_old(lines: List[str]) -> Optional[PipFailure]:
@@ -143,24 +156,30 @@ def _cause(output: List[str]) -> str:
     return (compiler[:1] or exceptions or [line for line in output if ERROR.fullmatch(line)] or output)[-1]
 
 
-def _package(lines: List[str], begin: int) -> str:
+def _package(lines: List[str], begin: int) -> Tuple[str, str]:
     """Return the package that pip names after the failed build, else the last one that it collected before.
 
-    If its requirement is known, return it with its file and line.
+    If its requirement is known, return it with its file and line, and its file and line.
     """
     matches = (pattern.match(line) for line in lines[begin:] for pattern in (NOT_BUILT, NO_METADATA))
     named = [found.group(1) for found in matches if found and found.group(1) not in NO_NAMES]
     collected = [found for found in map(COLLECTING.match, lines[:begin]) if found]
     if not named:
-        return _with_place(collected[-1]) if collected else "a package"
+        return (_with_place(collected[-1]), _place(collected[-1])) if collected else ("a package", "")
     known = [found for found in collected if re.split(r"[=<>!~\[;@]", found.group(1))[0].lower() == named[-1].lower()]
-    return _with_place(known[-1]) if known else named[-1]
+    return (_with_place(known[-1]), _place(known[-1])) if known else (named[-1], "")
 
 
 def _with_place(collected: Match[str]) -> str:
     """Return the requirement, with the name of its file and its line: `numpy==1.17.4 (requirements.txt:3)`."""
-    requirement, file, line = collected.groups()
-    return f"{requirement} ({COPY.sub('', posixpath.basename(file), count=1)}:{line})" if file else str(requirement)
+    place = _place(collected)
+    return f"{collected.group(1)} ({place})" if place else str(collected.group(1))
+
+
+def _place(collected: Match[str]) -> str:
+    """Return the name of the requirement's file and its line, or ""."""
+    _, file, line = collected.groups()
+    return f"{COPY.sub('', posixpath.basename(file), count=1)}:{line}" if file else ""
 
 
 def _unreachable(lines: List[str]) -> Optional[PipFailure]:

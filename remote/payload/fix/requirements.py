@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Collection, Dict, Iterator, List, Optional, Sequence, Set
+from typing import Collection, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from remote.payload.tree.paths import check_path
 from remote.protocol.dataclass import dataclass, field
@@ -30,6 +30,10 @@ class Requirements:
     pip_arguments: List[str] = field(default_factory=list)
     deferred: List[str] = field(default_factory=list)
     left_out: List[str] = field(default_factory=list)
+
+
+CONTINUED = "\0"
+"""Stands for the end of a line that continues on the next one. pip rejects it in a requirement."""
 
 
 def sort_requirements(
@@ -86,27 +90,35 @@ def list_requirements(tree: str, files: Sequence[str]) -> Optional[List[str]]:
 def _copy(path: str, folder: str, left_out: Collection[str], found: Requirements, texts: Dict[str, str]) -> str:
     """Return the path for the copy of a requirements file.
 
-    Add path and text of the copy to `texts`. Included requirements files are copied too.
+    Add path and text of the copy to `texts`. Included requirements files are copied too. A requirement has the same
+    line in the copy, because pip names the line in its errors.
     """
     copy = os.path.join(folder, f"{len(os.listdir(folder))}-{len(texts)}-{os.path.basename(path)}")
     texts[copy] = ""
     lines: List[str] = []
-    for line in _logical_lines(path):
+    for line, more in _numbered_lines(path):
         include = INCLUDE.fullmatch(line)
         if include is not None:
             option, target = include.group(1), os.path.join(os.path.dirname(path), include.group(2))
             nested = option in ("-r", "--requirement") and os.path.isfile(target) and len(texts) < 100
             target = _copy(target, folder, left_out, found, texts) if nested else target
             lines.append(f"{option} {target}" if "://" not in include.group(2) else line)
-        elif not _defer_or_leave_out(line, left_out, found):
-            lines.append(line)
+        else:
+            lines.append("" if _defer_or_leave_out(line, left_out, found) else line)
+        lines += [""] * more
     texts[copy] = "\n".join(lines) + "\n"
     return copy
 
 
 def _logical_lines(path: str) -> Iterator[str]:
+    return (line for line, _ in _numbered_lines(path))
+
+
+def _numbered_lines(path: str) -> Iterator[Tuple[str, int]]:
+    """Yield each logical line, and the number of further lines of the file that it continues on."""
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        yield from file.read().replace("\\\n", " ").splitlines()
+        for line in file.read().replace("\\\n", CONTINUED).splitlines():
+            yield line.replace(CONTINUED, " "), line.count(CONTINUED)
 
 
 def _defer_or_leave_out(line: str, left_out: Collection[str], found: Requirements) -> bool:

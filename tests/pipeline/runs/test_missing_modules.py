@@ -93,8 +93,31 @@ def test_a_module_in_a_source_folder_is_followed_as_a_script_is(tmp_path: Path) 
     }
     command = '["torchrun", "-m", "tool"]'
     assert missing_with(tmp_path, files, command, "./code/") == [
-        "code/tool/__main__.py imports no_such_three, no_such_four"
+        "code/tool/__main__.py imports no_such_three and code/kept.py imports no_such_four"
     ]
+
+
+@pytest.mark.parametrize(
+    ("files", "where"),
+    [
+        ({"train.py": '"""Train."""\n\nimport os\nimport no_such_one\n'}, "train.py:4"),
+        ({"train.py": "from kept import a\n", "kept.py": "import os, no_such_one.b as c\n"}, "kept.py:1"),
+        (
+            {"train.py": "import os\nimport kept\n", "kept.py": "# no_such_one\nfrom no_such_one import (\n  b,\n)"},
+            "kept.py:2",
+        ),
+    ],
+)
+def test_the_line_that_imports_a_missing_module_is_named(tmp_path: Path, files: dict[str, str], where: str) -> None:
+    view = project(tmp_path / "project")
+    for path, text in files.items():
+        (view.loaded.root / path).write_text(text)
+    host = local_host(str(install_payload(tmp_path / "host")))
+    [finding] = missing_modules(host, replace(view, scan=scan_project(view.loaded.root))).findings
+    host.close()
+    assert finding.where == where and finding.message.startswith(
+        f"{where.partition(':')[0]} imports no_such_one, which"
+    )
 
 
 def test_a_module_in_a_folder_of_the_host_that_pythonpath_names_is_not_missing(tmp_path: Path) -> None:
@@ -147,8 +170,8 @@ def test_the_scripts_of_a_shell_script_are_named_with_the_reason_why_no_environm
         [finding] = missing_modules(host, replace(view, scan=scan_project(root), loaded=loaded)).findings
     finally:
         host.close()
-    lacking = "no_such_three, no_such_one, no_such_two"
-    message = f"native/setup.py and train.py import {lacking}, which {sys.executable} does not have"
+    lacking = "native/setup.py imports no_such_three and train.py imports no_such_one, no_such_two"
+    message = f"{lacking}, which {sys.executable} does not have"
     assert finding.message == f"{message}{REASON}"
     assert finding.hint == "pipeline run --set host.python=venv/bin/python"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,40 +18,46 @@ from remote.protocol.data_files import HEAD, MOST_READ, is_data, is_data_path, w
 from remote.protocol.layout import ProjectLayout
 from tests.lab.payload import install_payload
 
-torch = pytest.importorskip("torch")
-np = pytest.importorskip("numpy")
+Make = Callable[[Any], Any]
 
 
-def saved(value: Any, **options: bool) -> bytes:
+def saved(make: Make | bytes, **options: bool) -> bytes:
+    """Return what `torch.save` writes for the value that `make` returns for the module torch, or the bytes."""
+    if isinstance(make, bytes):
+        return make
+    import torch
+
     file = io.BytesIO()
-    torch.save(value, file, **options)
+    torch.save(make(torch), file, **options)
     return file.getvalue()
 
 
-def linear() -> Any:
-    return torch.nn.Linear(2, 2)
+def tensor(torch: Any) -> Any:
+    return torch.zeros(3)
 
 
-TENSOR, STATE = saved(torch.zeros(3)), saved(linear().state_dict())
-DATA = {
-    "a tensor": TENSOR,
-    "half precision": saved(torch.zeros(3).half()),
-    "a list of tensors": saved([torch.zeros(3)] * 2),
-    "an array": saved(np.zeros(3)),
-    "statistics": saved({"mean": 0.5, "std": 1.0}),
-    "a sample": saved({"feats": torch.zeros(3), "text": "a"}),
-    "a batch": saved({"input_ids": torch.zeros(3), "labels": torch.zeros(3)}),
+def state(torch: Any) -> Any:
+    return torch.nn.Linear(2, 2).state_dict()
+
+
+DATA: dict[str, Make] = {
+    "a tensor": tensor,
+    "half precision": lambda torch: torch.zeros(3).half(),
+    "a list of tensors": lambda torch: [torch.zeros(3)] * 2,
+    "an array": lambda torch: torch.zeros(3).numpy(),
+    "statistics": lambda _: {"mean": 0.5, "std": 1.0},
+    "a sample": lambda torch: {"feats": torch.zeros(3), "text": "a"},
+    "a batch": lambda torch: {"input_ids": torch.zeros(3), "labels": torch.zeros(3)},
 }
-WEIGHTS = {
-    "a state": STATE,
-    "a module": saved(linear()),
-    "a checkpoint": saved({"model": linear().state_dict(), "step": 3}),
-    "a step first": saved({"step": 3, "model": linear().state_dict()}),
-    "parameters of one letter": saved({"W": torch.zeros(3)}),
-    "a parameter": saved(torch.nn.Parameter(torch.zeros(3))),
-    "parts": saved((linear().state_dict(), 3)),
-    "a part with the name of a feature": saved({"mel_encoder.weight": torch.zeros(3)}),
-    "the old format": saved(torch.zeros(3), _use_new_zipfile_serialization=False),
+WEIGHTS: dict[str, Make | bytes] = {
+    "a state": state,
+    "a module": lambda torch: torch.nn.Linear(2, 2),
+    "a checkpoint": lambda torch: {"model": state(torch), "step": 3},
+    "a step first": lambda torch: {"step": 3, "model": state(torch)},
+    "parameters of one letter": lambda torch: {"W": torch.zeros(3)},
+    "a parameter": lambda torch: torch.nn.Parameter(torch.zeros(3)),
+    "parts": lambda torch: (state(torch), 3),
+    "a part with the name of a feature": lambda torch: {"mel_encoder.weight": torch.zeros(3)},
     "another format": b"weights",
     "nothing": b"",
 }
@@ -58,12 +65,16 @@ WEIGHTS = {
 
 @pytest.mark.parametrize("name", DATA)
 def test_a_file_that_is_no_state_of_a_model_is_data(name: str) -> None:
-    assert is_data(DATA[name][:HEAD])
+    assert is_data(saved(DATA[name])[:HEAD])
 
 
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_a_state_and_an_unknown_format_are_not_data(name: str) -> None:
-    assert not is_data(WEIGHTS[name][:HEAD])
+    assert not is_data(saved(WEIGHTS[name])[:HEAD])
+
+
+def test_the_format_before_torch_1_6_is_not_read() -> None:
+    assert not is_data(saved(tensor, _use_new_zipfile_serialization=False)[:HEAD])
 
 
 @pytest.mark.parametrize(
@@ -89,10 +100,11 @@ def test_a_path_of_data_has_a_folder_or_a_name_of_data_and_no_name_of_a_checkpoi
 
 def test_files_that_are_not_read_are_judged_by_their_folder() -> None:
     read: list[str] = []
+    of_model, of_data = saved(state), saved(tensor)
 
     def head(path: str) -> bytes:
         read.append(path)
-        return STATE if "out/" in path else TENSOR
+        return of_model if "out/" in path else of_data
 
     utterances = [f"code/sets/{number}.pt" for number in range(1000)]
     mixed = ["code/out/a.pt", *(f"code/out/{number}.pt" for number in range(100))]
@@ -105,9 +117,9 @@ def run(tmp_path: Path) -> Path:
     """A run whose script saved features, a cache and a checkpoint."""
     root = install_payload(tmp_path / "host") / ProjectLayout("p-1").run("r-1").root
     for number in range(3):
-        write(root / f"code/sets/utt_{number}.pt", TENSOR)
+        write(root / f"code/sets/utt_{number}.pt", saved(tensor))
     write(root / "code/cache/tokens.bin", bytes(1000))
-    write(root / "code/stats.pt", DATA["statistics"])
+    write(root / "code/stats.pt", saved(DATA["statistics"]))
     return root
 
 
@@ -124,7 +136,7 @@ def test_a_run_with_nothing_but_data_has_no_own_files_and_no_own_weights(run: Pa
 
 
 def test_the_checkpoint_of_a_run_with_data_is_its_only_own_file(run: Path, tmp_path: Path) -> None:
-    write(run / "code/out/last.pt", WEIGHTS["a checkpoint"])
+    write(run / "code/out/last.pt", saved(WEIGHTS["a checkpoint"]))
     write(run / "code/plain.pt", b"weights of another format")
     os.utime(run / "code/plain.pt", (1, 1))
     host = local_host(str(tmp_path / "host"))

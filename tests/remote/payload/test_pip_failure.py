@@ -160,6 +160,30 @@ EXCLUDED = "because these package versions have conflicting dependencies"
 CUDA_HOME = METADATA.replace("AttributeError: fcompiler.", "OSError: CUDA_HOME environment variable is not set.")
 
 
+CLONED = """Collecting {}
+  Cloning https://git.example/x/y.git (to revision v1) to /tmp/pip-req-build-1vpyc2qe
+  fatal: unable to access 'https://git.example/x/y.git/': Could not resolve host: git.example
+  error: subprocess-exited-with-error
+"""
+URL = "git+https://git.example/x/y.git@v1"
+
+
+@pytest.mark.parametrize(
+    ("collecting", "requirement", "place"),
+    [
+        (f"{URL} (from -r requirements.txt (line 6))", f"{URL} (requirements.txt:6)", "requirements.txt:6"),
+        (f"{URL} (from -r /t/0-1-base.txt (line 2))", f"{URL} (base.txt:2)", "base.txt:2"),
+        (f"pkg@ {URL} (from -r requirements.txt (line 6))", "pkg (requirements.txt:6)", "requirements.txt:6"),
+        (f"pkg from {URL}#egg=pkg (from -r r.txt (line 1))", "pkg (r.txt:1)", "r.txt:1"),
+        (f"pkg @ {URL}", "pkg", ""),
+    ],
+)
+def test_the_line_of_a_repository_that_cannot_be_cloned_is_named(collecting: str, requirement: str, place: str) -> None:
+    found = explain_failure(CLONED.format(collecting))
+    assert found.reason == f"Could not resolve host: git.example, for the requirement {requirement}"
+    assert found.place == place
+
+
 @pytest.mark.parametrize(
     ("text", "reason", "hint"),
     [
