@@ -102,12 +102,12 @@ def files_of_scripts(
     tree: Tree, command: Sequence[str], search_path: Sequence[str]
 ) -> Iterator[tuple[str, list[Loaded]]]:
     """Yield each script that the command starts, also through shell scripts, and the files that it loads."""
-    script, files = _files_of_script(tree, command, search_path)
+    script, files = files_of_script(tree, command, search_path)
     if script:
         yield script, files
         return
     for each in scripts_of_shell(tree, command):
-        yield _files_of_script(tree, ("python", each), search_path)
+        yield files_of_script(tree, ("python", each), search_path)
 
 
 def trackers_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, ...]:
