@@ -17,7 +17,9 @@ Why
     of FFmpeg 4 to 8. Otherwise the first batch fails with `please install 'torchcodec'` or `Could not load
     libtorchcodec`. `torchaudio.load` calls torchcodec since torchaudio 2.9. torchaudio needs the torch release and the
     CUDA version that it was built for: otherwise its import fails with `Detected that PyTorch and TorchAudio were
-    compiled with different CUDA versions`. WAV and FLAC need neither torchcodec nor FFmpeg: soundfile includes its own
+    compiled with different CUDA versions` or `Could not load this library`. Its last release, 2.11, also serves newer
+    releases of torch, but only builds for CPU and for CUDA 12.6, 12.8 and 13.0; pip installs the build for CUDA 13.0
+    unless an index is named. WAV and FLAC need neither torchcodec nor FFmpeg: soundfile includes its own
     library.
 
 Before
@@ -46,7 +48,7 @@ from fixers.frame.site import Site
 from fixers.setup import environment
 from fixers.setup.audio_imports import AudioUse, uses_of
 from fixers.setup.project_packages import ProjectPackages, names_of
-from fixers.setup.torch_companions import NEWEST_TORCHAUDIO
+from fixers.setup.torch_companions import NEWEST_TORCHAUDIO, TORCHAUDIO, TORCHAUDIO_BUILDS
 from remote.host import read_answer
 from remote.protocol.audio import AudioFacts
 from remote.protocol.exits import ExitCode
@@ -75,6 +77,10 @@ TORCHAUDIO_WITH_TORCHCODEC = (2, 9)
 OR_OFF = ', or fixers: {audio-backends: "off"} if the command does not use it'
 """The end of a hint about a package that the command may not use although its code does."""
 OLDEST_FFMPEG, NEWEST_FFMPEG = 4, 8
+INSTEAD = (
+    f"read the audio with soundfile (WAV, FLAC) or torchcodec, or install torch {'.'.join(map(str, NEWEST_TORCHAUDIO))}"
+    " and the torchaudio of the same number"
+)
 
 
 def plan(site: Site) -> Plan:
@@ -84,18 +90,29 @@ def plan(site: Site) -> Plan:
         return Plan()
     command = site.config.get("command")
     use = uses_of(site.tree, built_in=command is None and bool(site.config.get("model")), command=command or ())
-    packages = _by_name(survey.interpreter)
+    packages, build = _by_name(survey.interpreter), build_of_torch(survey.interpreter)
     needed = needed_packages(use, packages)
-    missing = _without_planned(site, [package for package in needed if package not in packages])
-    findings = tuple(_missing(package, survey.interpreter, packages, use) for package in missing)
-    changes: tuple[HostChange, ...] = ()
-    if missing and survey.interpreter.path.startswith(posixpath.join(host.workdir, project.tree) + "/"):
-        changes = (_installation(site, project.key, survey.interpreter, missing, packages),)
-        findings = tuple(map(resolved, findings))
+    planned = _plan_missing(site, survey.interpreter, [each for each in needed if each not in packages], use)
+    findings = judge_torchaudio(needed, packages, build)
     if "torchcodec" in needed:
         facts = read_answer(AudioFacts, host, host.ask("fix.audio.look", {"environment": dict(site.environment)}))
-        findings += judge_torchcodec(packages, facts)
-    return Plan((*findings, *judge_torchaudio(needed, packages)), changes)
+        findings = (*judge_torchcodec(packages, facts), *findings)
+    return planned.plus(Plan(findings))
+
+
+def _plan_missing(site: Site, interpreter: Interpreter, lacking: Collection[str], use: AudioUse) -> Plan:
+    """Return a finding for each package that nothing else installs, and the installation of those that exist."""
+    host, project = site.host, site.project
+    packages, missing = _by_name(interpreter), _without_planned(site, lacking)
+    found = {package: _missing(package, interpreter, packages, use) for package in missing}
+    without = {TORCHAUDIO} if lacks_torchaudio(packages, build_of_torch(interpreter)) else set()
+    existing = [each for each in missing if each not in without]
+    if host is None or project is None or not existing:
+        return Plan(tuple(found.values()))
+    if not interpreter.path.startswith(posixpath.join(host.workdir, project.tree) + "/"):
+        return Plan(tuple(found.values()))
+    found |= {package: resolved(found[package]) for package in existing}
+    return Plan(tuple(found.values()), (_installation(site, project.key, interpreter, existing, packages),))
 
 
 def _by_name(interpreter: Interpreter) -> dict[str, str]:
@@ -133,20 +150,47 @@ def needed_packages(use: AudioUse, packages: Mapping[str, str]) -> tuple[str, ..
     return tuple(sorted(needed))
 
 
-def judge_torchaudio(needed: Collection[str], packages: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Return an error if the installed torchaudio was built for another release of torch, or for another CUDA."""
+def build_of_torch(interpreter: Interpreter) -> str:
+    """Return the build of the installed torch, such as cpu or cu130, or "" if it is unknown."""
+    torch = interpreter.torch
+    tag = _by_name(interpreter).get("torch", "").partition("+")[2]
+    return tag or (f"cu{torch.cuda.replace('.', '')}" if torch is not None and torch.cuda else "")
+
+
+def lacks_torchaudio(packages: Mapping[str, str], build: str) -> bool:
+    """Return True if no torchaudio exists for the installed torch: it is newer than the last one, in another build."""
+    is_newer = version_of(packages.get("torch", ""))[:2] > NEWEST_TORCHAUDIO
+    return is_newer and BUILD.fullmatch(build) is not None and build not in TORCHAUDIO_BUILDS
+
+
+def judge_torchaudio(needed: Collection[str], packages: Mapping[str, str], build: str) -> tuple[Finding, ...]:
+    """Return an error if the installed torchaudio was built for another release of torch, or for another CUDA.
+
+    Beside a CPU build of torch, a torchaudio without a tag is a warning: pip's default build is for CUDA.
+    """
     torch, audio = packages.get("torch", ""), packages.get("torchaudio", "")
     if "torchaudio" not in needed or not audio or not torch:
         return ()
-    fitting, made_for = min(version_of(torch)[:2], NEWEST_TORCHAUDIO), version_of(audio)[:2]
+    is_fitting = min(version_of(torch)[:2], NEWEST_TORCHAUDIO) == version_of(audio)[:2]
     builds = {text.partition("+")[2] for text in (torch, audio)}
-    other_cuda = len(builds) == 2 and all(build.startswith("cu") for build in builds)
-    if len(fitting) < 2 or len(made_for) < 2 or (fitting == made_for and not other_cuda):
+    other_cuda = len(builds) == 2 and all(tag.startswith("cu") for tag in builds)
+    message = _describe_misfit(torch, audio, build, is_same=is_fitting and not other_cuda)
+    if not message or min(len(version_of(torch)), len(version_of(audio))) < 2:
         return ()
-    message = f"torchaudio {audio} was built for another torch than the installed torch {torch}"
     index = f" --index-url {index_of(torch)}" if index_of(torch) else ""
-    hint = shell_command("pip install {}", _requirement("torchaudio", packages)) + index
+    again = " --force-reinstall --no-deps" if is_fitting else ""
+    hint = shell_command("pip install {}", _requirement("torchaudio", packages)) + again + index
+    hint = INSTEAD if lacks_torchaudio(packages, build) else hint
     return (_error(message, hint) if other_cuda else warning(name, message, "interpreter", hint),)
+
+
+def _describe_misfit(torch: str, audio: str, build: str, *, is_same: bool) -> str:
+    """Return why torchaudio does not fit torch, or "". `is_same`: their releases and versions of CUDA fit."""
+    if not is_same:
+        return f"torchaudio {audio} was built for another torch than the installed torch {torch}"
+    if build != "cpu" or "+" in audio:
+        return ""
+    return f"torchaudio {audio} is built for CUDA, but the installed torch {torch} is a CPU build"
 
 
 def index_of(torch: str) -> str:
@@ -200,8 +244,13 @@ def _missing(package: str, interpreter: Interpreter, packages: Mapping[str, str]
     only_torchaudio = package == "torchcodec" and package not in use.packages and not use.datasets_audio
     reason = f"torchaudio.load of torchaudio {packages.get('torchaudio')} needs" if only_torchaudio else ""
     message = f"{reason or 'the project decodes audio with'} {package}, which is not installed for {interpreter.path}"
-    fitting = only_torchaudio or package == "torchaudio"
-    hint = install_on_host(interpreter.path, [_requirement(package, packages) if fitting else package])
+    fitting, build = only_torchaudio or package == TORCHAUDIO, build_of_torch(interpreter)
+    index = index_of(packages.get("torch", "")) if package == TORCHAUDIO else ""
+    words = [_requirement(package, packages) if fitting else package, *(("--index-url", index) if index else ())]
+    hint = install_on_host(interpreter.path, words)
+    if package == TORCHAUDIO and lacks_torchaudio(packages, build):
+        message += f"; no torchaudio exists for torch {packages['torch']} ({build})"
+        hint = INSTEAD
     hint += "" if package in use.always else OR_OFF
     return _error(message, hint, use.places.get(package, "interpreter"))
 

@@ -34,11 +34,57 @@ def test_torchaudio_is_installed_in_the_release_and_build_of_the_installed_torch
         ("2.9.1+cpu", "2.9.1+cu128", None),
         ("2.8.0", "2.9.1", Severity.WARNING),
         ("2.11.0+cu130", "2.15.0+cu132", Severity.ERROR),
+        ("2.11.0", "2.13.0+cpu", Severity.WARNING),
+        ("2.9.1", "2.9.1+cpu", Severity.WARNING),
+        ("2.11.0+cpu", "2.13.0+cpu", None),
+        ("2.11.0", "2.13.0+cu130", None),
     ],
 )
 def test_an_installed_torchaudio_fits_the_installed_torch(audio, torch, severity):
     plan, _ = plan_of(b"import torchaudio", {"torchaudio": audio, "torch": torch})
     assert [finding.severity for finding in plan.findings] == ([severity] if severity else [])
+
+
+def test_a_cuda_build_beside_a_cpu_torch_is_replaced_from_the_index_of_cpu_builds():
+    plan, _ = plan_of(b"import torchaudio", {"torchaudio": "2.11.0", "torch": "2.13.0+cpu"})
+    (finding,) = plan.findings
+    assert finding.message.endswith("is built for CUDA, but the installed torch 2.13.0+cpu is a CPU build")
+    install = "pip install 'torchaudio==2.11.*' --force-reinstall --no-deps"
+    assert finding.hint == f"{install} --index-url https://download.pytorch.org/whl/cpu"
+
+
+def found_for(torch, cuda=None, path=THEIRS):
+    interpreter = Interpreter(path, torch=Torch(torch, cuda), packages={"torch": torch})
+    host = FakeHost()
+    site = site_at(host, {"train.py": b"import torchaudio\n"}, survey=survey_of(interpreter=interpreter))
+    return audio_backends.plan(site)
+
+
+@pytest.mark.parametrize(
+    ("torch", "cuda", "words"),
+    [
+        ("2.13.0+cpu", None, "'torchaudio==2.11.*' --index-url https://download.pytorch.org/whl/cpu)"),
+        ("2.13.0+cu130", "13.0", "'torchaudio==2.11.*' --index-url https://download.pytorch.org/whl/cu130)"),
+        ("2.13.0", "13.0", "'torchaudio==2.11.*')"),
+        ("2.13.0", None, "'torchaudio==2.11.*')"),
+        ("2.8.0+cu129", "12.9", "'torchaudio==2.8.*' --index-url https://download.pytorch.org/whl/cu129)"),
+        ("2.15.0+local.build", "13.2", "'torchaudio==2.11.*')"),
+        ("2.12.0+xpu", None, "'torchaudio==2.11.*')"),
+    ],
+)
+def test_the_hint_installs_the_torchaudio_of_the_build_of_torch(torch, cuda, words):
+    (finding,) = found_for(torch, cuda).findings
+    assert words in finding.hint and "soundfile" not in finding.hint
+
+
+@pytest.mark.parametrize(("torch", "cuda"), [("2.15.0+cu132", "13.2"), ("2.15.0", "13.2"), ("2.12.0+cu132", None)])
+@pytest.mark.parametrize("path", [THEIRS, OURS])
+def test_without_a_torchaudio_for_the_torch_none_is_proposed_or_installed(torch, cuda, path):
+    plan = found_for(torch, cuda, path)
+    (finding,) = plan.findings
+    assert not plan.changes
+    assert f"no torchaudio exists for torch {torch} (cu132)" in finding.message
+    assert "soundfile" in finding.hint and "pip install" not in finding.hint
 
 
 @pytest.mark.parametrize(
