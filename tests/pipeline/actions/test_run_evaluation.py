@@ -1,16 +1,19 @@
-"""What `evaluate RUN` checks before it connects to the run's host."""
+"""What `evaluate RUN` and `merge RUN` check before they connect to the run's host."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pipeline.actions.run_evaluation import evaluate_run, require_adapter
+from pipeline.actions.merge import merge_run
+from pipeline.actions.run_evaluation import evaluate_run
+from pipeline.actions.trained_run import require_adapter
 from pipeline.records.find_run import named_run
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_start
-from remote.errors import BadUsage, RemoteFault, SecretsUntrusted
+from remote.errors import BadUsage, HalfstepError, RemoteFault, SecretsUntrusted
 from remote.protocol.jobs import JobState, RunSurvey
 from tests.pipeline.listeners import NoListener
 
@@ -30,13 +33,32 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
+STARTS: list[Callable[[], object]] = [
+    lambda: evaluate_run(None, (), NoListener(), prompter=None),
+    lambda: merge_run(None, NoListener(), dequantize=False, prompter=None),
+]
+
+
+@pytest.mark.parametrize("start", STARTS, ids=["evaluate", "merge"])
 def test_secrets_that_the_project_requests_are_not_sent_unconfirmed(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, monkeypatch: pytest.MonkeyPatch, start: Callable[[], object]
 ) -> None:
     monkeypatch.setenv("MINE", "value")
     (project / "configs" / "mine.yaml").write_text(CONFIG + "secrets: [MINE]\n")
     with pytest.raises(SecretsUntrusted, match="nothing was sent"):
-        evaluate_run(None, (), NoListener(), prompter=None)
+        start()
+
+
+@pytest.mark.parametrize("start", STARTS, ids=["evaluate", "merge"])
+def test_secrets_that_the_user_typed_at_the_start_of_the_run_need_no_confirmation(
+    project: Path, monkeypatch: pytest.MonkeyPatch, start: Callable[[], object]
+) -> None:
+    monkeypatch.delenv("MINE", raising=False)
+    note = RunNote("mine-2", "local", "mine", "key", 2.0, {"host": "local"}, given=("--set", "secrets=[MINE]"))
+    write_start(Records(project), note)
+    with pytest.raises(HalfstepError, match="MINE") as caught:
+        start()
+    assert not isinstance(caught.value, SecretsUntrusted)
 
 
 def test_only_settings_of_the_evaluation_can_be_set(project: Path) -> None:

@@ -114,14 +114,14 @@ def test_SE_12_a_run_whose_name_has_a_meaning_in_a_shell_is_not_read(tmp_path: P
 
 
 STARTS: dict[str, Callable[[], object]] = {
-    "run_evaluation": lambda: evaluate_run("plain-0123abcd", (), NoListener(), prompter=None),
+    "evaluate": lambda: evaluate_run("plain-0123abcd", (), NoListener(), prompter=None),
     "merge": lambda: merge_run("plain-0123abcd", NoListener(), dequantize=False, prompter=None),
 }
 
 
-@pytest.mark.parametrize("module", STARTS)
+@pytest.mark.parametrize("verb", STARTS)
 def test_SE_12_the_data_path_of_a_foreign_record_is_not_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     write(tmp_path, "host: rig.example\nport: 2222\n", "hosts/rig")
     write(tmp_path, "command: python train.py\n", "plain")
@@ -134,8 +134,8 @@ def test_SE_12_the_data_path_of_a_foreign_record_is_not_loaded(
         raise BadUsage("reached")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(f"pipeline.actions.{module}.require_secret_consent", stop)
+    monkeypatch.setattr("pipeline.actions.trained_run.require_secret_consent", stop)
     with pytest.raises(BadUsage, match="reached"):
-        STARTS[module]()
+        STARTS[verb]()
     (one,) = loaded
     assert not one.config.data.path and not one.config.secrets
