@@ -239,7 +239,8 @@ def _optimizer_containers(source: bytes) -> Iterator[str]:
     if not holds_any(source, (b"self.optimizers", b"Munch(")):
         return
     starts = [each.start() for each in DEFINITION.finditer(source)]
-    parts = [source[start:end] for start, end in zip(starts, [*starts[1:], len(source)], strict=True)]
+    ends = [*starts[1:], len(source)][: len(starts)]
+    parts = [source[start:end] for start, end in zip(starts, ends, strict=True)]
     groups = [found[1] for part in parts if (found := GROUP.match(part)) and b"def step(" in part]
     made = re.compile(rb"\b(?:" + b"|".join((*groups, b"Munch")) + rb")\(")
     functions = [part.split(b"(")[0].split()[-1] for part in parts if part.startswith(b"def") and made.search(part)]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixers.plans.project_plan import planned, warned
+from tests.fixers.plans.project_plan import changed, planned, warned
 
 MANUAL = """import lightning as L
 import torch
@@ -73,6 +73,20 @@ def test_a_munch_of_models_that_accelerate_does_not_prepare_is_reported(tmp_path
     assert "inside `optimizer` of build_model()" in found
     module = models.replace("Munch(a=a, b=b)", "Nets(a, b)")
     assert "does not prepare" not in warned(planned(tmp_path / "b", {"models.py": module, "train.py": train}))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cfg = Munch(lr=1e-3)",
+        "# self.optimizers are in optim.py",
+        "if True:\n    def make():\n        return Munch(a=1)",
+    ],
+)
+def test_a_file_without_definitions_may_name_a_munch_or_optimizers(tmp_path, line):
+    text = f"import torch\nfrom munch import Munch\n\n{line}\nmodel = torch.nn.Linear(4, 4)\n"
+    plan = planned(tmp_path, {"train.py": text})
+    assert changed(plan) == {} and warned(plan) == ""
 
 
 CLIPS = """import torch
