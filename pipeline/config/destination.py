@@ -117,6 +117,8 @@ def _parse_command(text: str) -> Destination:
     for option, value in _options(words):
         key, setting = _setting(option, value)
         if not option:
+            # As in ssh, the first value in the order of the words is valid, also before that of `user@` and `:port`.
+            settings = settings if hosts else {**_settings_of_host(value), **settings}
             hosts.append(value)
         elif key == "proxyjump":
             jumps = [] if setting.lower() == "none" else setting.split(",")
@@ -127,6 +129,13 @@ def _parse_command(text: str) -> Destination:
         else:
             ignored.append(f"-{option} {value}".rstrip())
     return _destination(hosts, settings, tuple(jumps), tuple(ignored))
+
+
+def _settings_of_host(word: str) -> dict[str, str]:
+    """Return the user and the port in `user@host:port`."""
+    hop = _hop(word)
+    found = {"user": hop.user or "", "port": str(hop.port or "")}
+    return {key: value for key, value in found.items() if value}
 
 
 def _options(words: list[str]) -> Iterator[tuple[str, str]]:
@@ -179,11 +188,7 @@ def _destination(
     judge_port(port)
     known = _known_hosts(settings.get("userknownhostsfile", ""))
     return Destination(
-        Hop(
-            settings.get("hostname", hop.host),
-            hop.user or settings.get("user"),
-            hop.port or port,
-        ),
+        Hop(settings.get("hostname", hop.host), settings.get("user"), port),
         settings.get("identityfile"),
         jumps,
         known,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,39 @@ def test_the_ssh_command_of_a_console_is_parsed_into_host_port_user_and_key(
     assert is_destination(text)
     found = parse_destination(text)
     assert (found.name, found.values(HERE)) == (name, values)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ssh -l a b@h",
+        "ssh b@h -l a",
+        "ssh -l a -l b h",
+        "ssh -o User=a b@h",
+        "ssh b@h -o User=a",
+        "ssh -l a -o User=c b@h -p 2",
+        "ssh -p 1 ssh://b@h:2",
+        "ssh ssh://b@h:2 -p 1",
+        "ssh ssh://h:2 -o Port=1 -l a",
+        "ssh -o Port=1 -p 3 ssh://h:2",
+        "ssh -l a -p 1 ssh://h",
+        "ssh -p 22 ssh://b@h:2",
+        "ssh -o Hostname=z -o User=a b@h",
+    ],
+)
+def test_the_first_user_and_port_of_a_command_are_used_as_by_ssh(command: str) -> None:
+    hop = parse_destination(command).hop
+    shown = subprocess.run(
+        ["ssh", "-F", "none", "-G", *command.split()[1:]], capture_output=True, text=True, check=True
+    )
+    settings = dict(line.split(" ", 1) for line in shown.stdout.splitlines())
+    assert (hop.host, hop.port or 22) == (settings["hostname"], int(settings["port"]))
+    assert (hop.user or getpass.getuser()) == settings["user"]
+
+
+def test_a_user_before_the_host_replaces_the_user_in_it_and_a_later_one_does_not(tmp_path: Path) -> None:
+    assert load_host("ssh -l me -p 1 ssh://you@lab:2", tmp_path).name == "me@lab:1"
+    assert load_host("ssh ssh://you@lab:2 -l me -p 1", tmp_path).name == "you@lab:2"
 
 
 @pytest.mark.parametrize("name", ["titan", "titan.lab", "10.0.0.1", "2001:db8::1", "local", "hosts/a@b.yaml", "./x:1"])
