@@ -28,17 +28,27 @@ FEW_ARENAS = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}
 VIEWER_END_S = 5.0
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end the verb as Ctrl-C does: by default, they would end it without TensorBoard."""
-VIEWER = """
+VIEWER = r"""
+import re
 from absl import app
 from tensorboard import default, main_lib, program
 
+def local_server(serve, flags):
+    def answer(request, start_response):
+        if re.fullmatch(r"(localhost|[0-9.]+|\[[0-9a-f:.]+\])?(:[0-9]*)?", request.get("HTTP_HOST", ""), re.IGNORECASE):
+            return serve(request, start_response)
+        start_response("403 Forbidden", [("Content-Type", "text/plain")])
+        return [b"TensorBoard is only available at http://127.0.0.1 and http://localhost, not at another name.\n"]
+    return program.WerkzeugServer(answer, flags)
+
 main_lib.global_init()
-viewer = program.TensorBoard(plugins=default.get_static_plugins())
+viewer = program.TensorBoard(plugins=default.get_static_plugins(), server_class=local_server)
 app.run(viewer.main, flags_parser=viewer.configure)
 """
-"""`tensorboard.main` without the plugins that are entry points of packages.
+"""`tensorboard.main` without the plugins that are entry points of packages, and without answers at a domain name.
 
-One of them, the projector, opens the paths that files of a run contain. The others read event files only.
+One of the plugins, the projector, opens the paths that files of a run contain. The others read event files only. A web
+page whose name leads to 127.0.0.1 (DNS rebinding) could read every answer to it.
 """
 LOOPBACK = "127.0.0.1"
 LISTENING = "0A"

@@ -61,7 +61,7 @@ SERVER = """
 from absl import flags
 
 class TensorBoard:
-    def __init__(self, plugins): assert plugins == ["static"]
+    def __init__(self, plugins, server_class): assert plugins == ["static"]
     def configure(self, argv): return flags.FLAGS(argv[:1]) and argv
     def main(self, argv): exec(PROGRAM, globals())
 """

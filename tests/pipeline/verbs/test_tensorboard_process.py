@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import urllib.error
@@ -32,7 +33,7 @@ while True:
 """
 FAILS = """
 import os, sys
-for number in range(20000):
+for number in range(8000):
     os.write(1 + number % 2, b"line %d\\n" % number)
 os.write(2, b"\\nnext: type \\x9b this\\x1b[2J\\r\\nno line end \\xf0\\x9f")
 sys.exit(7)
@@ -113,7 +114,7 @@ def test_SE_12_all_output_of_a_tensorboard_that_fails_is_shown_before_the_error(
         out, err = verb.communicate(timeout=120)
     assert "ended by itself, exit 7; its output is above" in out
     assert err.splitlines() == [
-        *(f"  TensorBoard: line {number}" for number in range(20000)),
+        *(f"  TensorBoard: line {number}" for number in range(8000)),
         "  TensorBoard: next\\x3a type \\x9b this\\x1b[2J",
         "  TensorBoard: no line end \\xf0\\x9f",
     ]
@@ -133,3 +134,30 @@ def test_SE_12_a_web_page_cannot_send_escape_sequences_to_the_terminal(
     assert "\\x1b]52,c,Y3VybA==\\x07\\x1b[2J" in shown
     assert shown.isascii() and set(shown) - {"\n"} == {char for char in shown if char.isprintable()}
     assert "next:" not in shown and all(line.startswith("  TensorBoard: ") for line in shown.splitlines())
+
+
+def status_of(port: int, host: str | None) -> int:
+    """Return the HTTP status of the answer to a request with this Host header, or without one if `host` is None."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
+        header = "" if host is None else f"Host: {host}\r\n"
+        sock.sendall(f"GET /data/environment HTTP/1.0\r\n{header}\r\n".encode())
+        return int(sock.makefile("rb").readline().split()[1])
+
+
+def test_SE_12_a_web_page_whose_name_leads_to_this_machine_cannot_read_the_curves(tmp_path: Path) -> None:
+    """An address or localhost in the Host header is no name that the owner of a page can choose (DNS rebinding)."""
+    (tmp_path / RUN).mkdir()
+    port = free_port(0, RUN)
+    local = (None, "", f"127.0.0.1:{port}", "127.0.0.1", "localhost:7007", "LOCALHOST", f"[::1]:{port}")
+    names = (
+        "evil.example",
+        f"evil.example:{port}",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "evil[::1]",
+        "1.a",
+    )
+    with viewer_running(tmp_path, port) as viewer:
+        wait_until_listening(viewer, port, RUN)
+        found = {host: status_of(port, host) for host in (*local, *names)}
+    assert found == dict.fromkeys(local, 200) | dict.fromkeys(names, 403)
