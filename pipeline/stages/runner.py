@@ -127,7 +127,9 @@ def _fingerprint(stage: Stage, context: Context) -> str:
 
 
 def state_after(report: Report) -> StageState:
-    """Return the state of a stage that ended with errors."""
+    """Return the state of a stage that ended early. Ctrl-C is no error: it ends the command, the job keeps running."""
+    if report.ok:
+        return StageState.RUNNING
     return StageState.STOPPED if report.errors[0].check in ENDED_EARLY else StageState.FAILED
 
 
