@@ -19,7 +19,8 @@ from remote.operations.jobs import stop_job
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.jobs import JobResult, JobState, RunSurvey
+from remote.protocol.job_requests import StopAnswer
+from remote.protocol.jobs import JobState, RunSurvey
 from remote.protocol.shell import on_host, shell_command
 
 SLURM_LEFT = "slurm-jobs-left"
@@ -31,12 +32,15 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
     with open_run(run, Path.cwd(), prompter=None if as_json else screen) as opened:
         note = opened.note
         survey, training = opened.look()
-        survivors: tuple[int, ...] = ()
+        answer: StopAnswer | None = None
         was_alive = survey.state is JobState.RUNNING
         others = judge_others("stop", run, note, survey.state, training)
         if was_alive:
             screen.progress(f"stopping {note.name}")
-            survivors = stop_job(opened.host, note.project, survey.run, grace_s=grace).left
+        if survey.state is not JobState.ABSENT:
+            # The jobs that a command has submitted to Slurm may outlive the job of the run.
+            answer = stop_job(opened.host, note.project, survey.run, grace_s=grace)
+        if was_alive:
             survey, training = opened.look()
             if survey.has_begun:
                 _pull(opened, survey, screen)
@@ -50,8 +54,9 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
     if was_alive and survey.result is not None and survey.result.stopped:
         screen.note(describe_restart(survey, note))
     findings = (
-        *(_unkillable(pid, note.host) for pid in survivors),
-        *(judge_slurm_left(survey.result, note.host) if was_alive else ()),
+        *(_unkillable(pid, note.host) for pid in (answer.left if answer is not None else ())),
+        *(judge_still_running(survey, note) if answer is not None and survey.state is JobState.RUNNING else ()),
+        *(judge_slurm_left(answer.slurm_left, note.host) if answer is not None else ()),
         *others,
     )
     outcome = replace(
@@ -87,6 +92,8 @@ def describe_stop(name: str, survey: RunSurvey, was_alive: bool) -> str:
     step = f" at step {job.step}" + (f" of {job.steps}" if job.steps else "") if job.step is not None else ""
     if was_alive and survey.result is not None and survey.result.stopped:
         return f"{name} was stopped{step if survey.has_begun else ' before it began'}; {kept}"
+    if survey.state is JobState.RUNNING:
+        return f"{name} still runs{step}; {kept}"
     return f"{name} is not running ({survey.state.value}{step}); {kept}"
 
 
@@ -111,11 +118,17 @@ def _unkillable(pid: int, host: str) -> Finding:
     return Finding("unkillable", Severity.ERROR, message, host, exit_code=ExitCode.BUSY)
 
 
-def judge_slurm_left(result: JobResult | None, host: str) -> tuple[Finding, ...]:
+def judge_still_running(survey: RunSurvey, note: RunNote) -> tuple[Finding, ...]:
+    machine = survey.started.machine if survey.started is not None else ""
+    place = f"on another machine or in another container ({machine})" if machine else "on another machine"
+    message = f"{note.name} still runs: it has processes {place}, which did not end"
+    hint = "add a host file for that machine or container, and stop the run there"
+    return (Finding("not-stopped", Severity.ERROR, message, note.host, hint=hint, exit_code=ExitCode.BUSY),)
+
+
+def judge_slurm_left(left: tuple[int, ...] | None, host: str) -> tuple[Finding, ...]:
     """Return a finding for each job that the command submitted to Slurm and that may still run."""
-    if result is None:
-        return ()
-    if result.slurm_left is None:
+    if left is None:
         message = "Slurm did not answer, so jobs that the command submitted to it may still run"
         return (Finding(SLURM_LEFT, Severity.WARNING, message, host, hint=on_host("squeue --me", host=host)),)
     return tuple(
@@ -127,5 +140,5 @@ def judge_slurm_left(result: JobResult | None, host: str) -> tuple[Finding, ...]
             hint=on_host("scancel {}", str(number), host=host),
             exit_code=ExitCode.BUSY,
         )
-        for number in result.slurm_left
+        for number in left
     )

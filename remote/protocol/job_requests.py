@@ -46,10 +46,14 @@ class StartRequest:
 
 @dataclass(frozen=True)
 class StopAnswer:
-    """The run's newest job after a stop. `left` contains pids that survived SIGKILL, because the driver hangs."""
+    """The run's newest job after a stop. `left` contains pids that survived SIGKILL, because the driver hangs.
+
+    `slurm_left`: the jobs that the command submitted and whose end Slurm has not confirmed, None without an answer.
+    """
 
     run: RunId
     number: int
     state: JobState
     result: Optional[JobResult] = None
     left: Tuple[int, ...] = ()
+    slurm_left: Optional[Tuple[int, ...]] = ()

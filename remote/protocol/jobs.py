@@ -66,7 +66,11 @@ class JobSpec:
 
 @dataclass(frozen=True)
 class Started:
-    """The supervisor of a job, identified by pid, start time in clock ticks and boot id."""
+    """The supervisor of a job, identified by pid, start time in clock ticks, boot id and pid namespace.
+
+    `machine` is the name of its machine or container. `has_slurm`: squeue answered when the job began, so a later
+    failure of squeue is worth a warning.
+    """
 
     pid: int
     start_ticks: int
@@ -75,6 +79,9 @@ class Started:
     child_start_ticks: int = 0
     backend: Identifier = "setsid"
     started_unix: float = 0.0
+    has_slurm: bool = False
+    namespace: Identifier = ""
+    machine: Identifier = ""
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,6 @@ class JobResult:
     `exit` is the exit status, or 128 + `signal` if a signal ended the process. `stopped`: the user stopped the job.
     `preempted`: another SIGTERM or Slurm's time limit ended the job, and a verified checkpoint exists. `disk_full`: the
     job failed and its file system was full. `next_job` is the number of the job that continues the run, or 0.
-    `slurm_left`: the jobs that the command submitted and whose end Slurm has not confirmed, None without an answer.
     """
 
     exit: int
@@ -96,7 +102,6 @@ class JobResult:
     reason: Message = ""
     ended_unix: float = 0.0
     next_job: int = 0
-    slurm_left: Optional[Tuple[int, ...]] = ()
 
 
 @dataclass(frozen=True)

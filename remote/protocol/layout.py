@@ -234,10 +234,6 @@ class JobLayout:
         return f"{self.root}/submitted.json"
 
     @property
-    def command_jobs(self) -> str:
-        return f"{self.root}/command-jobs.json"
-
-    @property
     def queued(self) -> str:
         return f"{self.root}/queued.json"
 

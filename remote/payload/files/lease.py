@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Optional
 
-from remote.payload.processes.identity import boot_id, is_alive, read_process
+from remote.payload.processes.identity import boot_id, is_alive, pid_namespace, read_process
 from remote.protocol.dataclass import dataclass
 
 HEARTBEAT_S = 2.0
@@ -83,7 +83,7 @@ def take_lease(path: str, description: str, deadline: float) -> Optional[Lease]:
 def _create(path: str, description: str) -> Optional[Lease]:
     nonce = secrets.token_hex(16)
     me = read_process(os.getpid())
-    row = {"nonce": nonce, "boot": boot_id(), "namespace": _namespace(), "pid": os.getpid(), "words": description}
+    row = {"nonce": nonce, "boot": boot_id(), "namespace": pid_namespace(), "pid": os.getpid(), "words": description}
     row["ticks"] = me.ticks if me is not None else 0
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -114,7 +114,7 @@ def is_held(path: str, seen: Holder) -> bool:
     """
     if not seen.beats:
         return False
-    if seen.boot == boot_id() and seen.namespace == _namespace():
+    if seen.boot == boot_id() and seen.namespace == pid_namespace():
         return is_alive(seen.pid, seen.ticks, seen.boot)
     end = time.monotonic() + STALE_AFTER_S
     while time.monotonic() < end:
@@ -125,14 +125,6 @@ def is_held(path: str, seen: Holder) -> bool:
             return True
         time.sleep(POLL_S)
     return False
-
-
-def _namespace() -> str:
-    # Two containers of one machine have the same boot id, but different pids.
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return ""
 
 
 def _break(path: str, dead: Holder) -> None:

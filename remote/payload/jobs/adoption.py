@@ -18,8 +18,7 @@ def ensure_supervised(call: Call, run: RunLayout, number: int) -> None:
     """Start a supervisor for a job that has none, if the job still runs or its end can be judged."""
     observed = observe_job(run, number)
     state = observed.answer.state
-    runs = bool(observed.orphans or observed.command_jobs)
-    if runs or (state is JobState.LOST and can_judge_unsupervised(run, run.job(number))):
+    if observed.orphans or (state is JobState.LOST and can_judge_unsupervised(run, run.job(number))):
         run_detached("adopt", _lasting_payload(call), run.job(number), "")
 
 

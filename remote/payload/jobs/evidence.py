@@ -9,10 +9,8 @@ from typing import Optional, Tuple
 from remote.payload.checkpoints.adapter import adapter_saved_since
 from remote.payload.checkpoints.published import newest_verified
 from remote.payload.files.records import read_record
-from remote.payload.jobs import slurm
 from remote.payload.jobs.exit_recorder import read_exit
 from remote.payload.jobs.verdict import Evidence, has_failed_rank, judge_end, launcher_got_sigterm
-from remote.payload.processes.command_jobs import COMPLETED, CommandJobs
 from remote.protocol.jobs import JobSpec, Progress, Started
 from remote.protocol.layout import JobLayout, RunLayout
 
@@ -32,12 +30,12 @@ def gather_evidence(
     oom_kills: int = 0,
     unkillable: int = 0,
     refused: str = "",
-    command_jobs: Optional[CommandJobs] = None,
+    slurm_left: Tuple[int, ...] = (),
 ) -> Evidence:
     """Return everything that is needed to judge the job's end.
 
-    `status` is the wait(2) status, or None if it is unknown. `command_jobs` are the Slurm jobs that the command has
-    submitted itself.
+    `status` is the wait(2) status, or None if it is unknown. `slurm_left` are the jobs that the command has submitted
+    to Slurm itself and that have not ended.
     """
     checkpoint = None
     with contextlib.suppress(OSError, ValueError):
@@ -61,21 +59,8 @@ def gather_evidence(
         refused=refused,
         disk_full=_is_full(run.root),
         rank_failed=on_nodes and has_failed_rank(output),
-        slurm_failed=_failed(command_jobs) if command_jobs else (),
-        slurm_left=_left(command_jobs) if command_jobs else (),
+        slurm_left=slurm_left,
     )
-
-
-def _failed(jobs: CommandJobs) -> Tuple[str, ...]:
-    """Return number and state of each job that failed, or whose end is unknown."""
-    states = {number: slurm.end_state(number) for number in jobs.unlisted}
-    unlisted = (f"{number} ({state or 'its end is unknown'})" for number, state in states.items() if state != COMPLETED)
-    return (*(f"{job.number} ({job.state})" for job in jobs.failed), *unlisted)
-
-
-def _left(jobs: CommandJobs) -> Optional[Tuple[int, ...]]:
-    """Return the numbers of the living jobs, or None if there may be some that Slurm did not list."""
-    return tuple(map(int, jobs.living)) if jobs.living or not jobs.unanswered else None
 
 
 def _is_full(folder: str) -> bool:

@@ -17,10 +17,10 @@ from remote.payload.jobs.evidence import gather_evidence
 from remote.payload.jobs.exit_recorder import read_exit
 from remote.payload.jobs.monitor import JobMonitor, Limits
 from remote.payload.jobs.oom import count_oom_kills
-from remote.payload.jobs.records import StopRequest, Submissions
+from remote.payload.jobs.records import StopRequest
 from remote.payload.jobs.verdict import judge_end
 from remote.payload.output.events import write_event_index
-from remote.payload.processes.command_jobs import CommandJobs
+from remote.payload.processes.command_jobs import SUBMITS, CommandJobs
 from remote.payload.processes.ending import Ending
 from remote.payload.processes.identity import Process, boot_id, is_alive
 from remote.payload.proof.unhooked import UNSIGNED
@@ -82,7 +82,7 @@ class JobLoop:
 
     `members` returns its living processes. `adopted` means that the job is not a child of this process. `finish` is
     called before the result is written, and returns the result to write. `refusal` returns why the job must not go on,
-    or "". `command_jobs` are the jobs of Slurm that the command submits itself: the job runs as long as one of them.
+    or "". `command_jobs` are the jobs that the command has submitted to Slurm itself.
     """
 
     def __init__(
@@ -110,8 +110,6 @@ class JobLoop:
         self._refusal = refusal
         self._refused = ""
         self._command_jobs = command_jobs
-        self._announced = False
-        self._recorded: Tuple[str, ...] = ()
         self._status: Optional[int] = None
         self._monitor = JobMonitor(run, job, spec, Limits())
         self._reserve = Reserve(job.reserve)
@@ -135,7 +133,7 @@ class JobLoop:
             oom_kills=kills,
             unkillable=len(unkillable),
             refused=self._refused,
-            command_jobs=self._command_jobs,
+            slurm_left=self._jobs_in_slurm(),
         )
         result = judge_end(evidence, time.time())
         with contextlib.suppress(OSError, ValueError):
@@ -146,6 +144,17 @@ class JobLoop:
         result = self._finish(result)
         write_record(self._job.result, result)
         return result
+
+    def _jobs_in_slurm(self) -> Tuple[int, ...]:
+        """Return the numbers of the jobs that the command has left in Slurm. They are named in the job's output."""
+        ended_by_request = self._signals.sigterm_received or os.path.exists(self._job.stop)
+        if self._command_jobs is None or (ended_by_request and not self._refused):
+            return ()
+        numbers = (self._command_jobs.cancel() if self._refused else self._command_jobs.submitted()) or ()
+        if numbers:
+            listed = ", ".join(map(str, numbers))
+            self._write(f"halfstep: {SUBMITS}: the command submitted jobs to Slurm, which still run: {listed}")
+        return numbers
 
     def _until_ended(self) -> Tuple[int, ...]:
         """Return the pids that survived SIGKILL, once all other processes have ended."""
@@ -158,8 +167,7 @@ class JobLoop:
             if ending is not None:
                 if request is not None and request.grace_s <= 0:
                     ending.kill_by(now)
-                ended = ending.advance(now) and (self._has_exited() or ending.unkillable)
-                if ended and not self._cancels_command_jobs():
+                if ending.advance(now) and (self._has_exited() or ending.unkillable):
                     return ending.unkillable
             with contextlib.suppress(OSError, ValueError):
                 self._monitor.check(now)
@@ -168,42 +176,18 @@ class JobLoop:
     def _begin_ending(self, exited: bool, request: Optional[StopRequest], now: float) -> Optional[Ending]:
         """Return an `Ending` if processes must be ended, otherwise None.
 
-        After a SIGTERM, the whole job is ended. After the first process and the jobs that it has submitted to Slurm
-        have ended, the remaining processes are ended. A job that must not go on is killed.
+        After a SIGTERM or a request to stop, which may come from another machine, the whole job is ended. After the
+        first process has ended, the remaining processes are ended. A job that must not go on is killed.
         """
         self._refused = self._refusal()
         if self._refused:
             self._write(f"halfstep stopped this training: {UNSIGNED}: {self._refused}")
-            self._cancels_command_jobs()
             return Ending(self._processes, now, 0.0)
-        if self._signals.sigterm_received:
-            self._cancels_command_jobs()
+        if self._signals.sigterm_received or request is not None:
             return Ending(self._processes, now, request.grace_s if request is not None else self._spec.grace_s)
-        if not exited or self._awaits_command_jobs():
+        if not exited:
             return None
         return Ending(self._processes, now, LEFTOVER_GRACE_S)
-
-    def _awaits_command_jobs(self) -> bool:
-        """Return True while jobs of Slurm are left that the command has submitted itself, or squeue does not answer."""
-        if self._command_jobs is None:
-            return False
-        numbers = self._command_jobs.read()
-        self._record_submissions(self._command_jobs.known)
-        if numbers and not self._announced:
-            self._announced = True
-            self._write(f"halfstep: the command has ended, and its jobs in Slurm are awaited: {', '.join(numbers)}")
-        return bool(numbers) or self._command_jobs.undecided
-
-    def _record_submissions(self, numbers: Tuple[str, ...]) -> None:
-        """Record the jobs in Slurm for the supervisor that adopts this job if this one is killed."""
-        if numbers != self._recorded:
-            self._recorded = numbers
-            with contextlib.suppress(OSError):
-                write_record(self._job.command_jobs, Submissions(numbers))
-
-    def _cancels_command_jobs(self) -> bool:
-        """Cancel the jobs of Slurm that are left, and return True if their end must be awaited."""
-        return self._command_jobs is not None and self._command_jobs.cancel()
 
     def _write(self, line: str) -> None:
         """Append a line of halfstep's own to the job's output."""

@@ -7,7 +7,7 @@ import dataclasses
 import os
 import signal
 import time
-from typing import Any, Dict, Iterable, List, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from remote.payload.checkpoints.found import record_sent
 from remote.payload.files.lock import Held, Lock, take_lock
@@ -24,8 +24,10 @@ from remote.payload.jobs.supervisor_start import launch_job, on_record, queue_ar
 from remote.payload.jobs.turn import jobs_before, turn_of
 from remote.payload.output.job_folder import newest_job
 from remote.payload.probes.machine import user_name
+from remote.payload.processes.command_jobs import CANCEL_EVERY_S, CommandJobs
 from remote.payload.processes.identity import Process, is_alive, send_signal
 from remote.payload.processes.slurm_queue import is_living
+from remote.payload.processes.variables import expand_variables
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
 from remote.payload.request.refusal import Refusal
@@ -120,10 +122,28 @@ def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
             continue
         other = observe_job(run, number)
         if other.answer.state is JobState.RUNNING:
-            orphans = f" without its supervisor (processes {_pids(other.orphans)})" if other.orphans else ""
+            pids = _listed(process.pid for process in other.orphans)
+            orphans = f" without its supervisor (processes {pids})" if pids else _place(other.answer.started)
             hint = shell_command("pipeline attach {}, or pipeline stop {}", spec.run, spec.run)
             message = f"job {number} of {spec.run} is still running{orphans}"
             raise Refusal("busy", message, where=spec.run, hint=hint, exit_code=ExitCode.BUSY)
+    if in_slurm := _command_jobs(run).submitted():
+        message = f"an earlier job of {spec.run} submitted jobs to Slurm, which still run: {_listed(in_slurm)}"
+        hint = shell_command("pipeline stop {}", spec.run)
+        raise Refusal("busy", message, where=spec.run, hint=hint, exit_code=ExitCode.BUSY)
+
+
+def _place(started: Optional[Started]) -> str:
+    elsewhere = started is not None and state.is_elsewhere(started)
+    return f" on another machine or in another container ({started.machine})" if started and elsewhere else ""
+
+
+def _command_jobs(run: RunLayout) -> CommandJobs:
+    """Return the jobs that the command of the run has submitted to Slurm. A run without a job has none."""
+    number = newest_job(run)
+    spec = read_record(run.job(number).spec, JobSpec) if number else None
+    environment = {**os.environ, **expand_variables(spec.environment)} if spec is not None else {}
+    return CommandJobs(run.root, environment, slurm.own_jobs(run))
 
 
 def _remove_leftovers(run: RunLayout) -> None:
@@ -138,8 +158,8 @@ def _remove_leftovers(run: RunLayout) -> None:
                 os.unlink(left)
 
 
-def _pids(processes: Iterable[Process]) -> str:
-    return ", ".join(str(process.pid) for process in processes)
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 def _prepare(call: Call, run: RunLayout, request: StartRequest) -> Tuple[str, ...]:
@@ -206,7 +226,8 @@ def adopt(call: Call) -> Dict[str, Any]:
 def stop(call: Call) -> Dict[str, Any]:
     """Stop the newest job of the run and wait until all its processes have ended. Saved files are kept.
 
-    Waits at most for the grace period plus 40 s. Does nothing if the job is not running.
+    Waits at most for the grace period plus 40 s. Then cancels the jobs that the command has submitted to Slurm, also if
+    the job was not running.
     """
     run = run_layout(call, call.args["project"], call.args["run"])
     number = current_job(run)
@@ -216,7 +237,10 @@ def stop(call: Call) -> Dict[str, Any]:
         _stop_job(call, run, number)
     now = judge_job(run, number)
     left = tuple(process.pid for process in orphans_of(run, run.job(number))) if number else ()
-    answer: Dict[str, Any] = encode(StopAnswer(now.run, number, now.state, now.result, left))
+    in_slurm = _command_jobs(run).cancel(lambda: _pause(call))
+    if in_slurm is None and not (now.started is not None and now.started.has_slurm):
+        in_slurm = ()  # squeue is installed, but has never answered
+    answer: Dict[str, Any] = encode(StopAnswer(now.run, number, now.state, now.result, left, in_slurm))
     return answer
 
 
@@ -236,6 +260,11 @@ def _stop_job(call: Call, run: RunLayout, number: int) -> None:
         _await_end(call, run, job, grace_s + LEFTOVER_GRACE_S + STOP_SLACK_S)
         if submitted is not None:
             _leave_queue(job, submitted)
+
+
+def _pause(call: Call) -> None:
+    call.keep_alive()
+    time.sleep(CANCEL_EVERY_S)
 
 
 def _signal_supervisor(job: JobLayout) -> None:

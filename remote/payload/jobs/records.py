@@ -49,10 +49,3 @@ class Submitted:
 
     slurm_job: str
     at_unix: float = 0.0
-
-
-@dataclass(frozen=True)
-class Submissions:
-    """command-jobs.json: the numbers of the jobs that the command has submitted to Slurm itself."""
-
-    numbers: Tuple[str, ...] = ()

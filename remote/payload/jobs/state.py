@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from dataclasses import replace
-from typing import Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional, Tuple
 
 from remote.payload.files.lock import holder
 from remote.payload.files.records import read_record
 from remote.payload.jobs import slurm
 from remote.payload.jobs.orphans import orphans_of
-from remote.payload.jobs.records import Queued, Submissions
+from remote.payload.jobs.records import Queued
 from remote.payload.output.job_folder import newest_job, real_run
-from remote.payload.processes.command_jobs import CommandJobs
-from remote.payload.processes.identity import Process, boot_id, boot_unix, is_alive
+from remote.payload.processes.identity import Process, boot_id, boot_unix, is_alive, pid_namespace
 from remote.payload.processes.slurm_queue import is_living
-from remote.payload.processes.variables import expand_variables
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
 from remote.protocol.dataclass import dataclass
@@ -33,9 +32,8 @@ from remote.protocol.jobs import (
 )
 from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
 
-SILENCE_S = 60.0
-_SILENT_UNTIL: Dict[Tuple[str, str], float] = {}
-"""For PATH and SLURM_CONF: until when squeue is not called, in seconds of the monotonic clock."""
+SILENT_AFTER_S = 120.0
+"""A job on another machine or in another container counts as ended after this time without output and steps."""
 
 
 def run_layout(call: Call, project: str, run: str) -> RunLayout:
@@ -48,15 +46,13 @@ class JobObservation:
     """A job's state, its orphans (processes without a supervisor), and its state in Slurm's queue.
 
     A job counts as running while its supervisor waits for other jobs to end. `ended` is the last state in Slurm's queue
-    of a job that has no result. `command_jobs` are the living Slurm jobs that the command of a job without a process
-    has submitted itself.
+    of a job that has no result.
     """
 
     answer: StartAnswer
     orphans: Tuple[Process, ...] = ()
     queue: str = ""
     ended: str = ""
-    command_jobs: Tuple[str, ...] = ()
 
 
 def supervised(run: RunLayout, job: JobLayout) -> bool:
@@ -69,7 +65,7 @@ def supervised(run: RunLayout, job: JobLayout) -> bool:
         return True
     number, _, pid = (holder(run.lock) or "").partition(" ")
     # The kernel releases the lock of a killed supervisor only when its last thread has ended.
-    ends = pid == str(started.pid) and started.boot_id == boot_id()
+    ends = pid == str(started.pid) and started.boot_id == boot_id() and started.namespace in ("", pid_namespace())
     return number == os.path.basename(job.root) and not ends
 
 
@@ -85,11 +81,12 @@ def observe_job(run: RunLayout, number: int) -> JobObservation:
     # The result is read after the processes, because a job that ended in between has already written it.
     result = read_record(job.result, JobResult)
     started = read_record(job.supervisor, Started)
-    state = judge_state(started=started, result=result, alive=alive or any(left))
+    alive = alive or any(left) or (result is None and _writes_elsewhere(run, job))
+    state = judge_state(started=started, result=result, alive=alive)
     left_queue = submitted is not None and state in (JobState.LOST, JobState.ABSENT)
     ended = slurm.end_state(submitted.slurm_job) if submitted is not None and left_queue else ""
     answer = StartAnswer(os.path.basename(run.root), number, state, False, started, result)
-    return JobObservation(answer, left.orphans, queue, ended, left.command_jobs)
+    return JobObservation(answer, left.orphans, queue, ended)
 
 
 class _Unsupervised(NamedTuple):
@@ -97,7 +94,6 @@ class _Unsupervised(NamedTuple):
 
     orphans: Tuple[Process, ...] = ()
     recorder: bool = False
-    command_jobs: Tuple[str, ...] = ()
 
 
 def _unsupervised(run: RunLayout, number: int) -> _Unsupervised:
@@ -106,31 +102,29 @@ def _unsupervised(run: RunLayout, number: int) -> _Unsupervised:
     if before is None:
         return _Unsupervised()
     recorder = is_alive(before.child_pid, before.child_start_ticks, before.boot_id)
-    orphans = tuple(orphans_of(run, job))
-    if orphans or recorder or number != newest_job(run):
-        return _Unsupervised(orphans, recorder)
-    spec = read_record(job.spec, JobSpec)
-    environment = {**os.environ, **expand_variables(spec.environment if spec is not None else {})}
-    listed = _listed(run, environment)
-    if listed is not None:
-        return _Unsupervised(command_jobs=listed)
-    # Slurm does not answer, but has answered this job: only a supervisor can decide how long to wait for it.
-    unknown = read_record(job.command_jobs, Submissions)
-    return _Unsupervised(command_jobs=("unknown",)) if unknown is not None else _Unsupervised()
+    return _Unsupervised(tuple(orphans_of(run, job)), recorder)
 
 
-def _listed(run: RunLayout, environment: Mapping[str, str]) -> Optional[Tuple[str, ...]]:
-    """Return the living jobs that a command of the run has submitted, or None without an answer of squeue.
+def _writes_elsewhere(run: RunLayout, job: JobLayout) -> bool:
+    """Return True if processes that cannot be seen from here have written to the run in the last SILENT_AFTER_S."""
+    started = read_record(job.supervisor, Started)
+    if started is None or not is_elsewhere(started) or slurm.read_submitted(job) is not None:
+        return False
+    for path in (run.progress, job.output, job.gauges):
+        with contextlib.suppress(OSError):
+            if abs(time.time() - os.stat(path).st_mtime) < SILENT_AFTER_S:
+                return True
+    return False
 
-    A squeue that has failed is not called again for SILENCE_S seconds: with many lost runs, each would wait for it.
+
+def is_elsewhere(started: Started) -> bool:
+    """Return True if the job began on another machine, or in another container of this one, and may still run there.
+
+    A job that began before this machine was booted, or in this container before it was restarted, has ended.
     """
-    cluster = environment.get("PATH", ""), environment.get("SLURM_CONF", "")
-    if time.monotonic() < _SILENT_UNTIL.get(cluster, 0.0):
-        return None
-    jobs = CommandJobs(run.root, environment, own=slurm.own_jobs(run))
-    if not jobs.answers:
-        _SILENT_UNTIL[cluster] = time.monotonic() + SILENCE_S
-    return jobs.living if jobs.answers else None
+    if started.boot_id != boot_id():
+        return not 0.0 < started.started_unix < boot_unix()
+    return started.namespace not in ("", pid_namespace()) and started.machine != os.uname().nodename
 
 
 def ended_by_restart(job: JobLayout, now: StartAnswer) -> bool:

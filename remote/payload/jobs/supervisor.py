@@ -18,11 +18,10 @@ from remote.payload.jobs.job_loop import JobLoop, Signals
 from remote.payload.jobs.notification import send_notification
 from remote.payload.jobs.oom import count_oom_kills
 from remote.payload.jobs.orphans import Members, orphans_of
-from remote.payload.jobs.records import Submissions
 from remote.payload.jobs.slurm import own_jobs
 from remote.payload.jobs.turn import await_turn, record_waiting
 from remote.payload.processes.command_jobs import CommandJobs
-from remote.payload.processes.identity import Process, boot_id, is_alive, read_process
+from remote.payload.processes.identity import Process, boot_id, is_alive, pid_namespace, read_process
 from remote.payload.processes.launch import (
     Launch,
     job_argv,
@@ -125,11 +124,12 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
             keep(run.root, spec.resume_from)
     renew_rendezvous(job)
     argv = job_argv(spec, run, job, os.path.abspath(sys.argv[0]))
-    command_jobs = _command_jobs(run, job, environment, backend)
+    command_jobs = _command_jobs(run, environment, backend)
+    has_slurm = command_jobs.can_list()
     place_data(spec.data, run.code)
     gated = start_gated(argv, spec.cwd or run.code, environment, job.output, lambda: fork_recorded(job))
     child = read_process(gated.pid) or Process(gated.pid, os.getpid(), 0)
-    _record(job, child, backend, time.time())
+    _record(job, child, backend, time.time(), has_slurm)
     gated.open_gate()
     _close(notify_fd)
 
@@ -153,13 +153,10 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     return Ended(spec, for_notification, loop.run(kills_before))
 
 
-def _command_jobs(run: RunLayout, job: JobLayout, environment: Dict[str, str], backend: str) -> CommandJobs:
+def _command_jobs(run: RunLayout, environment: Dict[str, str], backend: str) -> CommandJobs:
     # The record of a job in Slurm is written only when sbatch has returned.
     own = {*own_jobs(run), *([os.environ.get("SLURM_JOB_ID", "")] if backend == "slurm" else [])}
-    command_jobs = CommandJobs(run.root, environment, time.time(), own)
-    if command_jobs.answers:
-        write_record(job.command_jobs, Submissions())
-    return command_jobs
+    return CommandJobs(run.root, environment, own)
 
 
 def _why_unsigned(processes: List[Process], hooks: str) -> str:
@@ -186,20 +183,13 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> Ended:
         raise SystemExit(f"{job.root} has no job to adopt")
     signals = Signals()
     child = Process(before.child_pid, 0, before.child_start_ticks)
-    _record(job, child, "adopted", before.started_unix)
+    _record(job, child, "adopted", before.started_unix, before.has_slurm)
     # Only the supervisor that started the job had the secrets of the job.
     environment = job_environment(spec, run, Launch())
-    known = read_record(job.command_jobs, Submissions)
-    numbers = known.numbers if known is not None else None
-    command_jobs = CommandJobs(run.root, environment, before.started_unix, own_jobs(run), numbers)
+    command_jobs = _command_jobs(run, environment, before.backend)
     # The process that requested the adoption waits until this descriptor is closed. For a job that has already ended,
     # the descriptor stays open until the result is written.
-    if (
-        command_jobs.living
-        or command_jobs.unanswered
-        or is_alive(child.pid, child.ticks, boot_id())
-        or orphans_of(run, job)
-    ):
+    if is_alive(child.pid, child.ticks, boot_id()) or orphans_of(run, job):
         _close(notify_fd)
     hooks = os.path.join(job.root, HOOKS)
 
@@ -218,10 +208,21 @@ def _without(exit_recorder: int, processes: List[Process]) -> List[Process]:
     return [process for process in processes if process.pid != exit_recorder]
 
 
-def _record(job: JobLayout, child: Process, backend: str, started_unix: float) -> None:
+def _record(job: JobLayout, child: Process, backend: str, started_unix: float, has_slurm: bool) -> None:
     me = read_process(os.getpid())
     ticks = me.ticks if me is not None else 0
-    started = Started(os.getpid(), ticks, boot_id(), child.pid, child.ticks, backend, started_unix)
+    started = Started(
+        os.getpid(),
+        ticks,
+        boot_id(),
+        child.pid,
+        child.ticks,
+        backend,
+        started_unix,
+        has_slurm,
+        pid_namespace(),
+        os.uname().nodename,
+    )
     write_record(job.supervisor, started)
 
 

@@ -74,10 +74,13 @@ def _is_living(job_root: str) -> bool:
 
 
 def await_turn(job: JobLayout, spec: JobSpec, signals: Signals) -> bool:
-    """Wait until each job of `spec.after` has ended, however it ended. Return False if a signal arrived first."""
+    """Wait until each job of `spec.after` has ended, however it ended.
+
+    Return False if a signal or a request to stop came first.
+    """
     for before in spec.after:
         while _is_ahead(before, job, spec):
-            if signals.sigterm_received:
+            if signals.sigterm_received or os.path.exists(job.stop):
                 return False
             signals.wait(POLL_S)
     return not signals.sigterm_received

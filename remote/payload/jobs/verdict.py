@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-from dataclasses import replace
 from typing import Optional, Tuple
 
 from remote.protocol.dataclass import dataclass
@@ -22,8 +21,8 @@ class Evidence:
     checkpoint. `adapter`: this job saved an adapter. `unkillable`: the number of processes that survived SIGKILL.
     `disk_full`: the file system of the run had no space left when the job had ended. `rank_failed`: on several nodes,
     torchrun reported the end of a rank by an error or by another signal than SIGTERM. `refused`: why the supervisor
-    ended the job, which must not go on. `slurm_failed`: the Slurm jobs that the command submitted and that failed, with
-    their states. `slurm_left`: the numbers of those that have not ended, or None if Slurm did not answer.
+    ended the job, which must not go on. `slurm_left`: the jobs that the command has submitted to
+    Slurm itself and that have not ended.
     """
 
     status: Optional[int]
@@ -39,8 +38,7 @@ class Evidence:
     disk_full: bool = False
     rank_failed: bool = False
     refused: str = ""
-    slurm_failed: Tuple[str, ...] = ()
-    slurm_left: Optional[Tuple[int, ...]] = ()
+    slurm_left: Tuple[int, ...] = ()
 
 
 DISK_FULL = "; the file system of the run is full, so that the output may end before the error"
@@ -65,10 +63,6 @@ def launcher_got_sigterm(output_tail: bytes) -> bool:
 
 def judge_end(seen: Evidence, now: float) -> JobResult:
     """Return the result to write. A job that completed every step before a signal took effect has succeeded."""
-    return replace(_judge(seen, now), slurm_left=seen.slurm_left)
-
-
-def _judge(seen: Evidence, now: float) -> JobResult:
     if seen.refused:
         return JobResult(1, ended_unix=now, reason=seen.refused + _leftovers(seen))
     exit_code, number = _exit_code_and_signal(seen)
@@ -104,7 +98,7 @@ def _exit_code_and_signal(seen: Evidence) -> Tuple[int, int]:
     if seen.status is None:
         return (0 if _all_steps(seen) and seen.adapter else 1), 0
     code = os.waitstatus_to_exitcode(seen.status)
-    if code == 0 and seen.slurm_failed and not seen.stop_requested:
+    if code == 0 and seen.slurm_left:
         return 1, 0
     return (code, 0) if code >= 0 else (128 - code, -code)
 
@@ -118,8 +112,8 @@ def _all_steps(seen: Evidence) -> bool:
 def _reason(seen: Evidence, exit_code: int, number: int) -> str:
     if seen.status is None:
         return "ended after its supervisor was killed: its exit status is unknown and its work is not complete"
-    if seen.slurm_failed:
-        return f"the command submitted jobs to Slurm that failed: {', '.join(seen.slurm_failed)}"
+    if seen.slurm_left:
+        return "the command submitted the work to Slurm, and halfstep does not follow it there"
     if number:
         return f"ended by signal {number} ({signal.Signals(number).name})"
     return f"exit status {exit_code}"
@@ -130,7 +124,5 @@ def _leftovers(seen: Evidence) -> str:
     if seen.unkillable:
         left = f"; {seen.unkillable} of its processes cannot be killed (another user's, or stuck in the kernel)"
     if seen.slurm_left:
-        left += f"; its jobs in Slurm may still run: {', '.join(map(str, seen.slurm_left))}"
-    elif seen.slurm_left is None:
-        left += "; squeue did not answer, so jobs that the command submitted to Slurm may still run"
+        left += f"; its jobs in Slurm still run: {', '.join(map(str, seen.slurm_left))}"
     return left

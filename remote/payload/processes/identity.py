@@ -46,6 +46,13 @@ def boot_id() -> str:
     return ""
 
 
+def pid_namespace() -> str:
+    """Return the id of this process's pid namespace, or "". Containers of one machine have different ones."""
+    with contextlib.suppress(OSError):
+        return os.readlink("/proc/self/ns/pid")
+    return ""
+
+
 def boot_unix() -> float:
     """Return the time of the last boot of the kernel as Unix time, or 0.0 if it is unknown."""
     with contextlib.suppress(OSError, ValueError), open("/proc/stat", encoding="ascii") as file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, Optional
 
+from remote.payload.processes.command_jobs import SUBMITS
 from remote.payload.proof.evidence import Evidence, Result, error, passed, warning
 from remote.payload.proof.failure_text import failure_text
 from remote.payload.proof.no_steps import could_not_record, explain_no_steps
@@ -20,6 +21,14 @@ AUTOCAST_WAITS = (
     "torch and Accelerate leave float16 autocast off on this CPU, so two tensors of one operation differ in dtype; "
     "on a card, autocast casts them"
 )
+SUBMITTED = (
+    "the command submits jobs to Slurm itself, where halfstep neither proves nor follows the training; the jobs of this"
+    " proof were cancelled"
+)
+SUBMIT_HINT = (
+    "write `scheduler: slurm` and the #SBATCH options (`slurm: {...}`) into the host file, and start the batch script"
+    " with bash in train.command instead of sbatch"
+)
 NEEDS_CARD = "pipeline verify --no-proof   (the proof of this model needs a card; a CPU trains it in float32 only)"
 
 
@@ -34,7 +43,9 @@ def judge(evidence: Evidence) -> Iterator[Result]:
 
 def _outcome(evidence: Evidence) -> Iterator[Result]:
     failure, unsigned = _failure(evidence), evidence.unsigned
-    if unsigned is not None:
+    if evidence.slurm_jobs:
+        yield error(SUBMITS, SUBMITTED, hint=SUBMIT_HINT, code=ExitCode.ENVIRONMENT)
+    elif unsigned is not None:
         yield error(UNSIGNED, unsigned.message, hint=unsigned.hint, code=ExitCode.ENVIRONMENT)
     elif evidence.memory is not None and not evidence.memory.fits and failure is not None:
         yield error("gpu-memory", evidence.memory.shortage(), hint=evidence.memory.hint, code=ExitCode.GPU)

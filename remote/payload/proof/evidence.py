@@ -38,7 +38,7 @@ class Evidence:
     """The reports of all ranks, rank 0 first. `exit` is None if the proof ended the command.
 
     `texts` contains the text of each project file that chose a dtype or was read as settings, by path. `memory` is the
-    plan of the built-in trainer.
+    plan of the built-in trainer. `slurm_jobs` are the numbers of the jobs that the command submitted to Slurm itself.
     """
 
     request: ProofRequest
@@ -50,6 +50,7 @@ class Evidence:
     pythons: Tuple[Python, ...] = ()
     texts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     memory: Optional[MemoryPlan] = None
+    slurm_jobs: Tuple[int, ...] = ()
 
     @property
     def first(self) -> RankReport:

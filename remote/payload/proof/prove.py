@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from remote.payload.files.data_links import place_data
 from remote.payload.processes.command_jobs import CommandJobs
@@ -103,7 +103,8 @@ class Runner:
         self._running = Descendants(os.getpid())
         self._marked = Marked(f"HALFSTEP_PROOF={scratch.reports}")
         self._ranks = Ranks(scratch.reports)
-        self._command_jobs = CommandJobs(scratch.root, self._environment())
+        self._command_jobs = CommandJobs(scratch.root, self._environment(), {os.environ.get("SLURM_JOB_ID", "")})
+        self._submitted: Tuple[int, ...] = ()
 
     def run(self) -> Any:
         """Return the report, after every process of the command has ended."""
@@ -136,6 +137,7 @@ class Runner:
             pythons=self._pythons.processes(),
             texts=read_texts(self._scratch.run.code, ranks),
             memory=read_memory_plan(self._scratch.run.memory),
+            slurm_jobs=self._submitted,
         )
         return judge_proof(evidence)
 
@@ -187,7 +189,7 @@ class Runner:
         ranks = self._ranks.read()
         states = [rank.state for rank in ranks]
         now = time.monotonic()
-        if self._status is not None and not descendants(os.getpid()) and not self._command_jobs.read():
+        if self._status is not None and not descendants(os.getpid()):
             return True
         if "exception" in states:
             self._crashed = self._crashed or now
@@ -222,10 +224,11 @@ class Runner:
     def _end_all(self) -> None:
         """Kill every process without letting it save, because a trainer's clean exit may take minutes."""
         ending = Ending(self._processes, time.monotonic(), 0.0)
-        self._command_jobs.cancel()
-        while not ending.advance(time.monotonic()) or self._command_jobs.cancel():
+        while not ending.advance(time.monotonic()):
             self._reap(-1)
             time.sleep(0.01)
+        self._submitted = self._command_jobs.submitted() or ()
+        self._command_jobs.cancel()
 
     def _send_steps(self) -> None:
         with contextlib.suppress(OSError), open(os.path.join(self._scratch.reports, "steps.jsonl"), "rb") as file:

@@ -9,7 +9,8 @@ import pytest
 from pipeline.judgements.job import judge_run
 from pipeline.messages.outcome import job_outcome
 from pipeline.records.runs import RunNote
-from pipeline.verbs.stop import describe_restart, describe_stop
+from pipeline.verbs.stop import describe_restart, describe_stop, judge_still_running
+from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import Checkpoint, JobResult, JobState, Progress, RunSurvey, Started, judge_state
 
 BEGUN = Started(1, 1, "boot")
@@ -29,6 +30,16 @@ def test_a_job_that_was_just_stopped_is_reported_as_stopped(was_alive: bool, res
     state = judge_state(started=None, result=result, alive=False)
     run = RunSurvey("r", "c", "f", 1, state, BEGUN, result, Progress(5, 60), checkpoints)
     assert describe_stop("r", run, was_alive) == words
+
+
+def test_a_run_with_processes_on_another_machine_was_not_stopped() -> None:
+    run = RunSurvey("r", "c", "f", 1, JobState.RUNNING, replace(BEGUN, machine="login2"), None, Progress(5, 60))
+    assert describe_stop("r", run, True) == "r still runs at step 5 of 60; it has no verified checkpoint"
+    (finding,) = judge_still_running(run, NOTE)
+    assert (finding.check, finding.exit_code) == ("not-stopped", ExitCode.BUSY)
+    assert "(login2)" in finding.message
+    (unnamed,) = judge_still_running(replace(run, started=None), NOTE)
+    assert "on another machine, which" in unnamed.message
 
 
 def test_a_run_without_steps_or_checkpoints_is_described_as_such() -> None:

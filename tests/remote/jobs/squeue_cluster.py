@@ -31,4 +31,11 @@ class Cluster:
         self.listed.write_text(self.listed.read_text().replace("RUNNING", state))
 
     def list(self, *rows: str) -> None:
-        self.listed.write_text("".join(f"{row}\n" for row in rows))
+        """List jobs as in "7 1 RUNNING /folder": number, whether sbatch submitted it, state, working folder."""
+        self.listed.write_text("".join(map(listed_row, rows)))
+
+
+def listed_row(row: str) -> str:
+    """Return the line in which squeue prints a job."""
+    number, batch, state, folder = row.split(" ", 3)
+    return f"{number:32}{batch:16}{state:32}{folder}\n"

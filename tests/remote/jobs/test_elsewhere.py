@@ -1,0 +1,86 @@
+"""A job on another machine with the same files, such as a second login node, or in another container."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from remote.payload.files.records import write_record
+from remote.payload.jobs import operations, state
+from remote.payload.jobs.records import StopRequest
+from remote.payload.jobs.state import SILENT_AFTER_S, is_elsewhere, judge_job
+from remote.payload.processes.identity import boot_id, boot_unix, descendants, pid_namespace
+from remote.protocol.jobs import JobState, Started
+from tests.lab.processes import alive
+from tests.lab.wait import until
+from tests.remote.jobs.jobs_bench import Bench
+
+NOW = time.time()
+
+
+@pytest.mark.parametrize(
+    ("started", "elsewhere"),
+    [
+        (Started(1, 1, boot_id()), False),
+        (Started(1, 1, boot_id(), namespace=pid_namespace(), machine="other"), False),
+        (Started(1, 1, boot_id(), namespace="pid:[1]", machine="other"), True),
+        (Started(1, 1, boot_id(), namespace="pid:[1]", machine=os.uname().nodename), False),  # a restarted container
+        (Started(1, 1, "another", started_unix=NOW), True),
+        (Started(1, 1, "another", started_unix=boot_unix() - 60.0), False),  # this machine was restarted
+    ],
+)
+def test_a_job_is_elsewhere_unless_a_restart_has_ended_it(started: Started, elsewhere: bool) -> None:
+    assert is_elsewhere(started) is elsewhere
+
+
+@pytest.fixture
+def leave(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """A function after whose call this process is on another machine with the same files."""
+
+    def called() -> None:
+        monkeypatch.setattr(state, "boot_id", lambda: "another")
+        monkeypatch.setattr(state, "orphans_of", lambda run, job: ())
+        monkeypatch.setattr(state, "is_alive", lambda pid, ticks, boot: False)
+
+    return called
+
+
+def silence(bench: Bench) -> None:
+    """Make the files of the job as old as those of a job that has ended."""
+    job, old = bench.job(), time.time() - SILENT_AFTER_S - 1.0
+    for path in (bench.layout.progress, job.output, job.gauges):
+        if Path(path).exists():
+            os.utime(path, (old, old))
+
+
+def test_a_training_without_a_supervisor_runs_as_long_as_it_writes(bench: Bench, leave: Callable[[], None]) -> None:
+    started = bench.start("--steps", 100000).started
+    assert started is not None and started.machine == os.uname().nodename
+    until(lambda: bench.survey().progress, "a step")
+    processes = [started.pid, *(process.pid for process in descendants(started.pid))]
+    for pid in processes:
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: not any(map(alive, processes)), "the end of the processes")
+    assert judge_job(bench.layout, 1).state is JobState.LOST
+    leave()
+    assert judge_job(bench.layout, 1).state is JobState.RUNNING
+    with pytest.raises(Exception, match="in another container") as refused:
+        operations._refuse_while_busy(bench.layout, bench.spec(number=2))
+    assert os.uname().nodename in str(refused.value)
+    silence(bench)
+    assert judge_job(bench.layout, 1).state is JobState.LOST
+
+
+def test_the_supervisor_obeys_a_request_that_comes_without_a_signal(bench: Bench) -> None:
+    """A process on another machine can write to the job's folder, but cannot send a signal."""
+    bench.start("--steps", 100000, "--on-term", "save")
+    until(lambda: bench.survey().progress, "a step")
+    write_record(bench.job().stop, StopRequest(30.0, time.time()))
+    result = until(lambda: bench.survey().result, "the end")
+    assert result.stopped
+    assert len(bench.events("saved")) == 1
