@@ -38,7 +38,7 @@ def request(tmp_path: Path, command: str, environment: dict[str, str]) -> ProofR
 def test_a_proof_fails_if_the_command_leaves_a_job_in_slurm(host: Host, tmp_path: Path, then: str) -> None:
     (tmp_path / "bin").mkdir()
     cluster = Cluster(tmp_path / "bin")
-    submit = f"printf '%-32s%-16s%-32s%s\\n' 7 1 RUNNING \"$PWD\" > {cluster.listed}; {then}"
+    submit = f"printf '%-32s%-16s%-32s%-256s%s\\n' 7 1 RUNNING mine \"$PWD\" > {cluster.listed}; {then}"
     report = run_proof(host, request(tmp_path, submit, cluster.environment))
     (finding,) = [one for one in report.findings if one.exit_code]
     assert (finding.check, finding.exit_code) == (SUBMITS, ExitCode.ENVIRONMENT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
@@ -31,10 +32,20 @@ def read_submitted(job: JobLayout) -> Optional[Submitted]:
     return read_record(job.submitted, Submitted)
 
 
+def unit_name(job: JobLayout) -> str:
+    """Return the readable name of a job's systemd unit or Slurm job, which is unique on this machine."""
+    run = os.path.basename(os.path.dirname(os.path.dirname(job.root)))
+    return f"halfstep-{run}-{os.path.basename(job.root)}-{hashlib.sha256(os.fsencode(job.root)).hexdigest()[:8]}"
+
+
 def own_jobs(run: RunLayout) -> FrozenSet[str]:
-    """Return the numbers of the jobs in Slurm in which halfstep runs the command."""
-    submitted = (read_submitted(run.job(number)) for number in range(1, newest_job(run) + 1))
-    return frozenset(one.slurm_job for one in submitted if one is not None)
+    """Return the names and numbers of the jobs in Slurm in which halfstep runs the command, and the next job's name.
+
+    The number of a job is recorded only when sbatch has returned, which may be after the job has begun.
+    """
+    jobs = [run.job(number) for number in range(1, newest_job(run) + 2)]
+    submitted = map(read_submitted, jobs)
+    return frozenset([*map(unit_name, jobs), *(one.slurm_job for one in submitted if one is not None)])
 
 
 def poll_interval_s(job: JobLayout, usual_s: float) -> float:

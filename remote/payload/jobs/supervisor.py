@@ -124,7 +124,7 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
             keep(run.root, spec.resume_from)
     renew_rendezvous(job)
     argv = job_argv(spec, run, job, os.path.abspath(sys.argv[0]))
-    command_jobs = _command_jobs(run, environment, backend)
+    command_jobs = CommandJobs(run.root, environment, own_jobs(run))
     has_slurm = command_jobs.can_list()
     place_data(spec.data, run.code)
     gated = start_gated(argv, spec.cwd or run.code, environment, job.output, lambda: fork_recorded(job))
@@ -151,12 +151,6 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
 
     loop = JobLoop(run, job, spec, child, members, signals, finish=finish, refusal=refusal, command_jobs=command_jobs)
     return Ended(spec, for_notification, loop.run(kills_before))
-
-
-def _command_jobs(run: RunLayout, environment: Dict[str, str], backend: str) -> CommandJobs:
-    # The record of a job in Slurm is written only when sbatch has returned.
-    own = {*own_jobs(run), *([os.environ.get("SLURM_JOB_ID", "")] if backend == "slurm" else [])}
-    return CommandJobs(run.root, environment, own)
 
 
 def _why_unsigned(processes: List[Process], hooks: str) -> str:
@@ -186,7 +180,7 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> Ended:
     _record(job, child, "adopted", before.started_unix, before.has_slurm)
     # Only the supervisor that started the job had the secrets of the job.
     environment = job_environment(spec, run, Launch())
-    command_jobs = _command_jobs(run, environment, before.backend)
+    command_jobs = CommandJobs(run.root, environment, own_jobs(run))
     # The process that requested the adoption waits until this descriptor is closed. For a job that has already ended,
     # the descriptor stays open until the result is written.
     if is_alive(child.pid, child.ticks, boot_id()) or orphans_of(run, job):

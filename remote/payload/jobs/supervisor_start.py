@@ -119,12 +119,6 @@ def _read_tail(path: str) -> str:
         return ""
 
 
-def unit_name(job: JobLayout) -> str:
-    """Return the readable name of a job's systemd unit or Slurm job, which is unique on this machine."""
-    run = os.path.basename(os.path.dirname(os.path.dirname(job.root)))
-    return f"halfstep-{run}-{os.path.basename(job.root)}-{hashlib.sha256(os.fsencode(job.root)).hexdigest()[:8]}"
-
-
 def _by_systemd(payload: str, job: JobLayout, spec: JobSpec, request: StartRequest) -> bool:
     """Start the job as a transient unit of systemd's user manager. Return False if that fails."""
     if shutil.which("systemd-run") is None:
@@ -140,7 +134,7 @@ def _by_systemd(payload: str, job: JobLayout, spec: JobSpec, request: StartReque
     deadline = time.monotonic() + SYSTEMD_WAIT_S
     while not on_record(job):
         if time.monotonic() > deadline:
-            _succeeds(["systemctl", "--user", "stop", unit_name(job)], environment)
+            _succeeds(["systemctl", "--user", "stop", slurm.unit_name(job)], environment)
             _remove_launch(launch)
             return on_record(job)
         time.sleep(0.02)
@@ -156,7 +150,7 @@ def systemd_argv(job: JobLayout, grace_s: float) -> List[str]:
         "TimeoutStopSec": f"{grace_s + 60:.0f}",
     }
     options = [f"--property={name}={value}" for name, value in properties.items()]
-    return ["systemd-run", "--user", "--quiet", "--collect", f"--unit={unit_name(job)}", *options, "--"]
+    return ["systemd-run", "--user", "--quiet", "--collect", f"--unit={slurm.unit_name(job)}", *options, "--"]
 
 
 def _succeeds(command: List[str], environment: Dict[str, str]) -> bool:
@@ -167,7 +161,7 @@ def queue_job(
     payload: str, job: JobLayout, spec: JobSpec, secrets_by_name: Dict[str, str], options: Sequence[str]
 ) -> None:
     """Submit the job to Slurm, unless it is already in the queue, and record the job's number in Slurm."""
-    name = unit_name(job)
+    name = slurm.unit_name(job)
     number = slurm.find_by_name(name)
     if not number:
         # The compute node shares no memory with this one, so the 0600 launch file is in the job's folder.

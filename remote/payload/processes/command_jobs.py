@@ -15,9 +15,9 @@ SUBMITS = "command-submits-jobs"
 QUEUE_DEADLINE_S = 10.0
 CANCEL_FOR_S = 30.0
 CANCEL_EVERY_S = 1.0
-COLUMNS = (32, 16, 32, 4096)
-"""The widths in which squeue prints a job's number, whether it is a batch job, its state and its working folder."""
-FORMAT = ",".join(map("{}:{}".format, ("JobID", "BatchFlag", "State", "WorkDir"), COLUMNS))
+COLUMNS = (32, 16, 32, 256, 4096)
+"""The widths in which squeue prints a job's number, whether it is a batch job, its state, name and working folder."""
+FORMAT = ",".join(map("{}:{}".format, ("JobID", "BatchFlag", "State", "Name", "WorkDir"), COLUMNS))
 
 
 class Listed(NamedTuple):
@@ -30,8 +30,8 @@ class Listed(NamedTuple):
 class CommandJobs:
     """The living Slurm jobs of this user whose working folder is inside of `folder`.
 
-    `environment` is that of the command. Nothing is found if its PATH has no squeue. `own` are the numbers of the Slurm
-    jobs in which halfstep runs the command itself.
+    `environment` is that of the command. Nothing is found if its PATH has no squeue. `own` are the numbers or
+    names of the Slurm jobs in which halfstep runs the command itself.
     """
 
     def __init__(self, folder: str, environment: Mapping[str, str], own: Collection[str] = ()) -> None:
@@ -78,8 +78,9 @@ class CommandJobs:
         for width in COLUMNS:
             values.append(line[at : at + width].strip())
             at += width
-        number, batch, state, folder = values
+        number, batch, state, name, folder = values
         inside = folder and f"{os.path.realpath(folder)}/".startswith(f"{self._folder}/")
-        if not inside or not is_living(state) or state == "COMPLETING" or number in self._own or not number.isdigit():
+        own = number in self._own or name in self._own
+        if not inside or own or not is_living(state) or state == "COMPLETING" or not number.isdigit():
             return None
         return Listed(int(number), batch == "1")

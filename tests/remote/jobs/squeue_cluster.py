@@ -38,4 +38,4 @@ class Cluster:
 def listed_row(row: str) -> str:
     """Return the line in which squeue prints a job."""
     number, batch, state, folder = row.split(" ", 3)
-    return f"{number:32}{batch:16}{state:32}{folder}\n"
+    return f"{number:32}{batch:16}{state:32}{f'job{number}':256}{folder}\n"

@@ -63,6 +63,7 @@ def test_only_living_batch_jobs_below_the_folder_count(cluster: Cluster, tmp_pat
 def test_the_slurm_job_in_which_the_command_itself_runs_does_not_count(cluster: Cluster, tmp_path: Path) -> None:
     cluster.list(f"1 1 RUNNING {tmp_path}", f"2 1 RUNNING {tmp_path}")
     assert CommandJobs(str(tmp_path), cluster.environment, own=("1",)).submitted() == (2,)
+    assert CommandJobs(str(tmp_path), cluster.environment, own=("job2",)).submitted() == (1,)
 
 
 def test_hidden_partitions_and_the_filters_of_the_environment_are_no_limit(cluster: Cluster, tmp_path: Path) -> None:

@@ -6,14 +6,13 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from remote.payload.files.records import write_record
 from remote.payload.jobs import operations, state
 from remote.payload.jobs.records import StopRequest
-from remote.payload.jobs.state import SILENT_AFTER_S, is_elsewhere, judge_job
+from remote.payload.jobs.state import is_elsewhere, judge_job
 from remote.payload.processes.identity import boot_id, boot_unix, descendants, pid_namespace
 from remote.protocol.jobs import JobState, Started
 from tests.lab.processes import alive
@@ -50,14 +49,6 @@ def leave(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return called
 
 
-def silence(bench: Bench) -> None:
-    """Make the files of the job as old as those of a job that has ended."""
-    job, old = bench.job(), time.time() - SILENT_AFTER_S - 1.0
-    for path in (bench.layout.progress, job.output, job.gauges):
-        if Path(path).exists():
-            os.utime(path, (old, old))
-
-
 def test_a_training_without_a_supervisor_runs_as_long_as_it_writes(bench: Bench, leave: Callable[[], None]) -> None:
     started = bench.start("--steps", 100000).started
     assert started is not None and started.machine == os.uname().nodename
@@ -72,7 +63,7 @@ def test_a_training_without_a_supervisor_runs_as_long_as_it_writes(bench: Bench,
     with pytest.raises(Exception, match="in another container") as refused:
         operations._refuse_while_busy(bench.layout, bench.spec(number=2))
     assert os.uname().nodename in str(refused.value)
-    silence(bench)
+    bench.silence()
     assert judge_job(bench.layout, 1).state is JobState.LOST
 
 

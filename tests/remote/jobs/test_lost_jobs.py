@@ -116,7 +116,7 @@ def test_FI_48_after_a_reboot_the_job_is_lost_even_if_its_pid_is_reused(bench: B
     me = read_process(os.getpid())
     _edit_started(bench, pid=me.pid, start_ticks=me.ticks, child_pid=me.pid, child_start_ticks=me.ticks)
     assert bench.survey().state is JobState.RUNNING
-    _edit_started(bench, boot_id="00000000-0000-0000-0000-000000000000")
+    _edit_started(bench, boot_id="00000000-0000-0000-0000-000000000000", started_unix=1e9)
     assert bench.survey().state is JobState.LOST
 
 
@@ -128,6 +128,7 @@ def test_a_job_that_began_before_the_last_boot_was_lost_by_the_restart_of_its_ho
     started = bench.survey().started.started_unix
     other_boot = "00000000-0000-0000-0000-000000000000"
     _edit_started(bench, boot_id=other_boot, started_unix=began or started)
+    bench.silence()
     run = bench.survey()
     assert (run.state, run.restarted) == (JobState.LOST, began is not None), "a login node has another boot id"
     assert read_news(bench.layout, 1).restarted is run.restarted

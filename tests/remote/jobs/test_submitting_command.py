@@ -20,7 +20,7 @@ from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench
 from tests.remote.jobs.squeue_cluster import Cluster
 
-SUBMIT = "printf '%-32s%-16s%-32s%s\\n' 7 1 RUNNING \"$PWD\" > {}"
+SUBMIT = "printf '%-32s%-16s%-32s%-256s%s\\n' 7 1 RUNNING mine \"$PWD\" > {}"
 
 
 def start(bench: Bench, cluster: Cluster, then: str = "true", *, number: int = 1) -> StartAnswer:
