@@ -54,7 +54,7 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
     if was_alive and survey.result is not None and survey.result.stopped:
         screen.note(describe_restart(survey, note))
     findings = (
-        *(_unkillable(pid, note.host) for pid in (answer.left if answer is not None else ())),
+        *(_unkillable(pid, note.host) for pid in (answer.left if answer is not None and was_alive else ())),
         *(judge_still_running(survey, note) if answer is not None and survey.state is JobState.RUNNING else ()),
         *(judge_slurm_left(answer.slurm_left, note.host) if answer is not None else ()),
         *others,

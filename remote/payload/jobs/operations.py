@@ -236,10 +236,10 @@ def stop(call: Call) -> Dict[str, Any]:
         number = ended.next_job
         _stop_job(call, run, number)
     now = judge_job(run, number)
-    left = tuple(process.pid for process in orphans_of(run, run.job(number))) if number else ()
     in_slurm = _command_jobs(run).cancel(lambda: _pause(call))
     if in_slurm is None and not (now.started is not None and now.started.has_slurm):
         in_slurm = ()  # squeue is installed, but has never answered
+    left = tuple(process.pid for process in orphans_of(run, run.job(number))) if number else ()
     answer: Dict[str, Any] = encode(StopAnswer(now.run, number, now.state, now.result, left, in_slurm))
     return answer
 
