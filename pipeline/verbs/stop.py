@@ -53,12 +53,7 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
     screen.note(describe_stop(note.name, survey, was_alive))
     if was_alive and survey.result is not None and survey.result.stopped:
         screen.note(describe_restart(survey, note))
-    findings = (
-        *(_unkillable(pid, note.host) for pid in (answer.left if answer is not None and was_alive else ())),
-        *(judge_still_running(survey, note) if answer is not None and survey.state is JobState.RUNNING else ()),
-        *(judge_slurm_left(answer.slurm_left, note.host) if answer is not None else ()),
-        *others,
-    )
+    findings = (*(judge_left(answer, survey, note, was_alive=was_alive) if answer is not None else ()), *others)
     outcome = replace(
         outcome_for("stop", note),
         exit_code=exit_code_of(findings, ExitCode.BUSY),
@@ -116,6 +111,15 @@ def describe_restart(survey: RunSurvey, note: RunNote) -> str:
 def _unkillable(pid: int, host: str) -> Finding:
     message = f"process {pid} has not ended after SIGKILL: it is blocked in the driver or the file system"
     return Finding("unkillable", Severity.ERROR, message, host, exit_code=ExitCode.BUSY)
+
+
+def judge_left(answer: StopAnswer, survey: RunSurvey, note: RunNote, *, was_alive: bool) -> tuple[Finding, ...]:
+    """Return a finding for each process and Slurm job of the run that the stop did not end."""
+    return (
+        *(_unkillable(pid, note.host) for pid in (answer.left if was_alive else ())),
+        *(judge_still_running(survey, note) if survey.state is JobState.RUNNING else ()),
+        *judge_slurm_left(answer.slurm_left, note.host),
+    )
 
 
 def judge_still_running(survey: RunSurvey, note: RunNote) -> tuple[Finding, ...]:
