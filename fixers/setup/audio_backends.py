@@ -9,7 +9,8 @@ What it does
     command. Packages that the environment fixer will install are not reported.
 
     A name counts only if it was imported from `datasets` or from these packages: `wandb.Audio`, a class of the
-    project or a module of the project does not. A column with `Audio(decode=False)` is not decoded. If the command
+    project or a module of the project does not. A column with `Audio(decode=False)` is not decoded. `torchaudio.load`
+    needs nothing if the project assigns a function of its own to it, as in `torchaudio.load = read`. If the command
     decodes no audio although its code could, use `fixers: {audio-backends: "off"}`.
 
 Why

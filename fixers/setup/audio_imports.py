@@ -9,9 +9,10 @@ from posixpath import dirname
 
 from fixers.frame.site import Tree
 from fixers.setup.audio_columns import AudioColumns, columns_in, is_among
+from fixers.setup.audio_loads import LoadUse, find_loads
 from fixers.setup.imported_modules import imports_of_script, python_files_reached
 from fixers.sources.module_files import files_of
-from fixers.sources.names import Names, index_names
+from fixers.sources.names import index_names
 from fixers.sources.syntax import parse_python
 from remote.protocol.dataclass import dataclass, field
 
@@ -26,6 +27,7 @@ class AudioUse:
 
     `places` maps each package to its first import, as in `train.py:3`, and torchcodec also to a call that needs it.
     `always`: the modules that are imported whenever the command runs. `columns`: the audio columns of a single file.
+    `load`: the uses of `torchaudio.load` in a single file.
     """
 
     packages: frozenset[str] = frozenset()
@@ -34,6 +36,7 @@ class AudioUse:
     places: Mapping[str, str] = field(default_factory=dict, compare=False)
     always: frozenset[str] = field(default=frozenset(), compare=False)
     columns: AudioColumns = field(default=AudioColumns(), compare=False)
+    load: LoadUse = field(default=LoadUse(), compare=False)
 
 
 def uses_of(tree: Tree, *, built_in: bool = False, command: Sequence[str] = ()) -> AudioUse:
@@ -46,6 +49,7 @@ def uses_of(tree: Tree, *, built_in: bool = False, command: Sequence[str] = ()) 
     uses = [AudioUse(soundfile, always=soundfile)] if built_in else []
     uses += _uses_of_files(tree, python_files_reached(tree, command))
     uses = [_without_kept(use, [other.columns.kept for other in uses if other is not use]) for use in uses]
+    uses = [_without_load(use) for use in uses] if any(use.load.is_replaced for use in uses) else uses
     return AudioUse(
         frozenset().union(*(use.packages for use in uses)),
         any(use.datasets_audio for use in uses),
@@ -71,8 +75,19 @@ def _without_kept(use: AudioUse, kept: Sequence[Collection[str]]) -> AudioUse:
     if not decoded or any(not any(is_among(column, columns) for columns in kept) for column in decoded):
         return use
     needed = use.torchaudio_load or "torchcodec" in use.packages
-    places = {package: place for package, place in use.places.items() if package != "torchcodec" or needed}
-    return replace(use, datasets_audio=False, places=places)
+    return replace(use, datasets_audio=False, places=use.places if needed else _without_torchcodec(use))
+
+
+def _without_load(use: AudioUse) -> AudioUse:
+    """Return the use without the calls of `torchaudio.load`, because the project replaces this function."""
+    if not use.torchaudio_load or use.load.is_kept:
+        return use
+    needed = use.datasets_audio or "torchcodec" in use.packages
+    return replace(use, torchaudio_load=False, places=use.places if needed else _without_torchcodec(use))
+
+
+def _without_torchcodec(use: AudioUse) -> Mapping[str, str]:
+    return {package: place for package, place in use.places.items() if package != "torchcodec"}
 
 
 def uses_in(data: bytes, path: str = "", paths: Collection[str] = ()) -> AudioUse:
@@ -86,14 +101,15 @@ def uses_in(data: bytes, path: str = "", paths: Collection[str] = ()) -> AudioUs
         return AudioUse()
     found = _import_lines(module)
     lines = {root: line for root, line in found.items() if not any(files_of(root, dirname(path), paths))}
-    names = index_names(module) if lines.keys() & {"datasets", "torchaudio"} else None
+    names = index_names(module) if "datasets" in lines or b"torchaudio" in data else None
     columns = columns_in(names) if names is not None and "datasets" in lines else AudioColumns()
     decodes = min(columns.decoded.values(), default=0)
-    loads = _loading_line(names) if names is not None and "torchaudio" in lines else 0
+    load = find_loads(names) if names is not None else LoadUse()
+    loads = load.line if "torchaudio" in lines else 0
     packages = frozenset(lines.keys() & set(PACKAGES))
     needs = {"torchcodec": lines.get("torchcodec") or decodes or loads}
     places = {package: f"{path}:{line}" for package, line in {**lines, **needs}.items() if package in PACKAGES and line}
-    return AudioUse(packages, bool(decodes), bool(loads), places, columns=columns)
+    return AudioUse(packages, bool(decodes), bool(loads), places, columns=columns, load=load)
 
 
 def _import_lines(module: ast.Module) -> dict[str, int]:
@@ -114,12 +130,3 @@ def _roots(node: Import) -> set[str]:
     if isinstance(node, ast.ImportFrom):
         return {(node.module or "").partition(".")[0]} if not node.level else set()
     return {alias.name.partition(".")[0] for alias in node.names}
-
-
-def _loading_line(names: Names) -> int:
-    """Return the line of `torchaudio.load`, under any name of the module, or of `from torchaudio import load`, or 0."""
-    for node in names.of_type(ast.ImportFrom):
-        if node.module == "torchaudio" and not node.level and "load" in [alias.name for alias in node.names]:
-            return node.lineno
-    loads = (node for node in names.of_type(ast.Attribute) if node.attr == "load")
-    return next((node.lineno for node in loads if names.meaning(node) == "torchaudio.load"), 0)
