@@ -14,7 +14,7 @@ from remote.link.host_hints import QUOTED
 from remote.project.paths import is_file
 from remote.protocol.shell import LONGEST, command_line, on_host, outside_project, outside_quotes, words_in
 
-NEEDS_NAMES = re.compile(r"\bpipeline (run|verify|plan|fix)(?= --|$|[;,.)])")
+NEEDS_NAMES = re.compile(r"\bpipeline (run|verify|plan|fix)(?= --|$|[;,.)]| {3}\()")
 
 HOSTS_CHECK = re.compile(r"\bpipeline hosts check(?=$|[;,.)])")
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from pipeline.config.load import load_config
 from pipeline.config.overrides import run_overrides
 from pipeline.export.compose import scan_for_export, write_task
+from pipeline.messages.hints import override_arguments
 from pipeline.messages.outcome import Outcome
 from pipeline.runs.consent import require_data_consent, require_project_consent, require_secret_consent
 from pipeline.runs.selection import DATA_PATH, PROJECT, SECRETS, is_set
 from pipeline.show.screen import Screen
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
-from remote.protocol.shell import shell_command
+from remote.protocol.shell import command_line, shell_command
 
 
 def export(
@@ -32,7 +33,7 @@ def export(
     screen = Screen(as_json=as_json)
     loaded = load_config(config, Path.cwd(), run_overrides(overrides))
     prompter = None if as_json else screen
-    command = shell_command("pipeline export {}", engine)
+    command = _repeated(engine, config, overrides, gpu, volume)
     require_project_consent(loaded, prompter, typed=is_set(PROJECT, overrides), host=None, command=command)
     confirmed = require_data_consent(loaded, prompter, typed=is_set(DATA_PATH, overrides), host=None, command=command)
     require_secret_consent(loaded, prompter, typed=is_set(SECRETS, overrides), host=None, command=command)
@@ -51,3 +52,10 @@ def export(
         Outcome("export", config=loaded.name, findings=findings, artifacts={"task": str(written.file)}, more=more)
     )
     return ExitCode.OK
+
+
+def _repeated(engine: str, config: str, overrides: Sequence[str], gpu: str, volume: str) -> str:
+    """Return the command as it was typed, or a shorter one if the shells would not all read the same words."""
+    options = [*(("--gpu", gpu) if gpu else ()), *(("--volume", volume) if volume else ())]
+    words = ["pipeline", "export", engine, "--config", config, *override_arguments(overrides), *options]
+    return command_line(words) or shell_command("pipeline export {} --config NAME", engine)

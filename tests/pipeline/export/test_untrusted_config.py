@@ -58,6 +58,19 @@ def test_data_and_secrets_that_were_not_confirmed_are_not_exported(
 
 
 @pytest.mark.parametrize("engine", FILES)
+def test_the_next_step_is_the_typed_command_with_the_setting_that_confirms(
+    clone: Path, engine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (clone.parent / "private").mkdir()
+    write_config(clone, "data: {path: ../private}\n")
+    words = ["export", engine, "--config", "paper", "--set", "train.max_steps=3", "--gpu", "L4"]
+    assert run([*words, "--json"]) == ExitCode.SYNC
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["hint"] == f"pipeline {' '.join(words)} --set data.path=../private"
+    assert run(finding["hint"].split()[1:]) == 0
+
+
+@pytest.mark.parametrize("engine", FILES)
 def test_the_machine_is_not_asked_again_for_what_the_user_confirmed(clone: Path, engine: str) -> None:
     (clone / "sounds").mkdir()
     (clone / "sounds" / "a.txt").write_text("one")

@@ -27,6 +27,8 @@ NAMES = "--host titan --config 'my run'"
         ("pipeline run --host a --config b", "pipeline run --host a --config b"),
         ("`pipeline fix --host HOST --config NAME --only tokenizer`.", f"`pipeline fix {NAMES} --only tokenizer`."),
         ("pipeline fix . --card 7.5", "pipeline fix . --card 7.5"),
+        ("pipeline run   (at a terminal)", f"pipeline run {NAMES}   (at a terminal)"),
+        ("pipeline plan  of a project", "pipeline plan  of a project"),
         ("pipeline stop plain-1", "pipeline stop plain-1"),
         ("pipeline hosts check", "pipeline hosts check titan"),
         ("pipeline hosts check rig", "pipeline hosts check rig"),
