@@ -24,7 +24,7 @@ OTHER_COMMANDS = {
 TAKES_VALUE = frozenset("BbcDEeFIiJLlmOoPpQRSWw")
 """The options of ssh(1) that take a value."""
 KEYS = {"p": "port", "l": "user", "i": "identityfile", "J": "proxyjump"}
-USED = ("hostname", "identityfile", "port", "user", "userknownhostsfile")
+USED = ("hostname", "identityfile", "port", "proxyjump", "user", "userknownhostsfile")
 REFUSED = frozenset("BbFIPQW")
 """Options that are rejected: they change the connection, and no key of a host file corresponds to them."""
 REFUSED_SETTINGS = ("hostkeyalias", "proxycommand")
@@ -112,7 +112,6 @@ def _parse_command(text: str) -> Destination:
         raise BadUsage(f"invalid ssh command: {error}", where=WHERE) from None
     hosts: list[str] = []
     settings: dict[str, str] = {}
-    jumps: list[str] = []
     ignored: list[str] = []
     for option, value in _options(words):
         key, setting = _setting(option, value)
@@ -120,15 +119,13 @@ def _parse_command(text: str) -> Destination:
             # As in ssh, the first value in the order of the words is valid, also before that of `user@` and `:port`.
             settings = settings if hosts else {**_settings_of_host(value), **settings}
             hosts.append(value)
-        elif key == "proxyjump":
-            jumps = [] if setting.lower() == "none" else setting.split(",")
         elif key in USED:
             settings.setdefault(key, setting)
         elif option in REFUSED or key in REFUSED_SETTINGS:
             raise BadUsage(f"the ssh option -{option} {value} cannot be used here", where=WHERE, hint=USE_ALIAS)
         else:
             ignored.append(f"-{option} {value}".rstrip())
-    return _destination(hosts, settings, tuple(jumps), tuple(ignored))
+    return _destination(hosts, settings, tuple(ignored))
 
 
 def _settings_of_host(word: str) -> dict[str, str]:
@@ -174,9 +171,7 @@ def _words(key: str, value: str) -> list[str]:
         raise BadUsage(f"invalid {key} {value!r}: {error}", where=WHERE) from None
 
 
-def _destination(
-    hosts: list[str], settings: dict[str, str], jumps: tuple[str, ...], ignored: tuple[str, ...]
-) -> Destination:
+def _destination(hosts: list[str], settings: dict[str, str], ignored: tuple[str, ...]) -> Destination:
     if len(hosts) != 1:
         what = f"a command to run: {' '.join(hosts[1:])}" if hosts else "no host"
         raise BadUsage(f"the ssh command has {what}", where=WHERE, hint="pipeline init 'ssh root@203.0.113.9 -p 12345'")
@@ -186,11 +181,12 @@ def _destination(
     if port_text and port is None:
         raise BadUsage(f"invalid port {port_text[:60]!r}", where=WHERE)
     judge_port(port)
+    jumps = settings.get("proxyjump", "none")
     known = _known_hosts(settings.get("userknownhostsfile", ""))
     return Destination(
         Hop(settings.get("hostname", hop.host), settings.get("user"), port),
         settings.get("identityfile"),
-        jumps,
+        () if jumps.lower() == "none" else tuple(jumps.split(",")),
         known,
         ignored,
     )

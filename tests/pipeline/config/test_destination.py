@@ -67,6 +67,8 @@ BOX = {"host": "203.0.113.9", "port": 12345, "user": "root"}
         ("[2001:db8::1]:2222", "[2001:db8::1]:2222", {"host": "2001:db8::1", "port": 2222}),
         ("root@2001:db8::1", "root@2001:db8::1", {"host": "2001:db8::1", "user": "root"}),
         ("titan:2222", "titan:2222", {"host": "titan", "port": 2222}),
+        ("ssh -J inner -o ProxyJump=none lab", "lab", {"host": "lab", "proxy_jump": ["inner"]}),
+        ("ssh -o ProxyJump=NONE -o ProxyJump=inner lab", "lab", {"host": "lab"}),
     ],
 )
 def test_the_ssh_command_of_a_console_is_parsed_into_host_port_user_and_key(
@@ -103,6 +105,15 @@ def test_the_first_user_and_port_of_a_command_are_used_as_by_ssh(command: str) -
     settings = dict(line.split(" ", 1) for line in shown.stdout.splitlines())
     assert (hop.host, hop.port or 22) == (settings["hostname"], int(settings["port"]))
     assert (hop.user or getpass.getuser()) == settings["user"]
+
+
+@pytest.mark.parametrize("first", ["-J a", "-J a,b", "-J none", "-o ProxyJump=a", "-o ProxyJump=none", ""])
+@pytest.mark.parametrize("second", ["-o ProxyJump=c", "-o ProxyJump=none", ""])
+def test_the_first_gateways_of_a_command_are_used_as_by_ssh(first: str, second: str) -> None:
+    asked = ["ssh", "-F", "none", "-G", *first.split(), "lab", *second.split()]
+    shown = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
+    by_ssh = next((line.partition(" ")[2] for line in shown if line.startswith("proxyjump ")), "")
+    assert ",".join(parse_destination(f"ssh {first} lab {second}").proxy_jump) == by_ssh
 
 
 def test_a_user_before_the_host_replaces_the_user_in_it_and_a_later_one_does_not(tmp_path: Path) -> None:
