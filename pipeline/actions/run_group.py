@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeline.actions.heal import run_and_heal
+from pipeline.actions.join_group import group_state, join_runs, refuse_unless_own
 from pipeline.actions.run import (
     collect_results,
     keep_evidence,
-    no_such_run,
     outcome_of,
     record_of,
     report_job,
     run_session,
 )
 from pipeline.actions.session import refresh_view
-from pipeline.actions.train_group import JobEnd, follow_all, start_on_all, stop_running
+from pipeline.actions.train_group import JobEnd, attach_to_all, follow_all, start_on_all, stop_running
 from pipeline.hosts.pending import PendingHost
 from pipeline.messages.errors import findings_of
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import Outcome, StageOutcome, StageState
 from pipeline.runs.consent import require_group_consent
-from pipeline.runs.group_checks import GroupState, group_of, judge_group, judge_group_state
+from pipeline.runs.group_checks import GroupState, group_of, judge_group
 from pipeline.runs.run_id import (
     folder_of,
     name_of,
@@ -51,7 +51,6 @@ from pipeline.stages.train import (
 )
 from remote.errors import BadUsage, HalfstepError
 from remote.link.prompter import Prompter
-from remote.operations.jobs import adopt_if_orphaned
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report
@@ -169,9 +168,13 @@ def _train(contexts: Sequence[Context], options: RunOptions) -> tuple[Failed, bo
     if not report.ok:
         return [(0, report, exit_code_of(report.findings, ExitCode.ENVIRONMENT))], True
     _form_group(contexts, options)
-    state = _group_state(contexts, options)
+    joined = not options.resume and join_runs(contexts)
+    state = group_state(contexts, options.resume)
     if state is GroupState.DONE:
         return [], False
+    refuse_unless_own(contexts, state, joined=joined)
+    if joined and state is GroupState.RUNNING:
+        attach_to_all(contexts)
     if state is not GroupState.RUNNING:
         report = _start(contexts)
         if not report.ok:
@@ -187,17 +190,6 @@ def _train(contexts: Sequence[Context], options: RunOptions) -> tuple[Failed, bo
     for context in contexts:
         refresh_view(context)
     return [failure for end in ends if (failure := _failure_of(contexts, end)) is not None], True
-
-
-def _group_state(contexts: Sequence[Context], options: RunOptions) -> GroupState:
-    """Restart the supervisors that have died, and return the state of the run on all hosts."""
-    for context in contexts:
-        run = run_of(context.view)
-        if options.resume and run is None:
-            raise no_such_run(context.view.host.name, options.resume)
-        if adopt_if_orphaned(context.host, context.view.layout.key, run):
-            refresh_view(context)
-    return judge_group_state([run_of(context.view) for context in contexts])
 
 
 def _start(contexts: Sequence[Context]) -> Report:

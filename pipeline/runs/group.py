@@ -9,8 +9,8 @@ from remote.protocol.dataclass import dataclass
 class Node:
     """The rendezvous settings of one host for a job.
 
-    `endpoint` is the address and port of torchrun's store, which runs on the first host; `address` and `interface` are
-    this host's address and network interface; `job` is the id of the rendezvous.
+    `endpoint` is the address and port of torchrun's store, which runs on the host that starts first; `address` and
+    `interface` are this host's address and network interface; `job` is the id of the rendezvous.
     """
 
     job: str

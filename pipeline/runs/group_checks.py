@@ -83,12 +83,14 @@ class GroupState(Enum):
     """The state of a run on all hosts.
 
     DONE: every job succeeded. RUNNING: every job runs or has succeeded. BROKEN: a job still runs, but the job of
-    another host has ended without success. OPEN: no job runs.
+    another host has ended without success. STARTING: a job runs, but another host does not have the job with the same
+    number, because a command is starting the jobs or was ended while it did so. OPEN: no job runs.
     """
 
     DONE = "done"
     RUNNING = "running"
     BROKEN = "broken"
+    STARTING = "starting"
     OPEN = "open"
 
 
@@ -99,6 +101,8 @@ def judge_group_state(runs: Sequence[RunSurvey | None]) -> GroupState:
         return GroupState.DONE
     if JobState.RUNNING not in states:
         return GroupState.OPEN
+    if JobState.ABSENT in states or len({run.job for run in runs if run is not None}) > 1:
+        return GroupState.STARTING
     whole = all(state in (JobState.RUNNING, JobState.SUCCEEDED) for state in states)
     return GroupState.RUNNING if whole else GroupState.BROKEN
 

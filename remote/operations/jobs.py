@@ -34,6 +34,11 @@ def start_job(host: Host, request: StartRequest) -> StartAnswer:
     return read_answer(StartAnswer, host, host.act("job.start", encode(request)))
 
 
+def join_run(host: Host, project: str, run: str) -> bool:
+    """If only another project of the account has the run, add it to this project. Return True if it was added."""
+    return read_field(bool, host, host.act("run.join", {"project": project, "run": run}), "joined")
+
+
 def submit_held(host: Host, request: ArrayRequest) -> None:
     """Submit the jobs that were started with `hold` to Slurm. Jobs with the same options become one array."""
     host.act("job.submit", encode(request), timeout_s=SILENCE_S)

@@ -30,6 +30,7 @@ OPERATIONS: Dict[str, Operation] = {
     "survey": Operation("survey.host:survey", changes=False),
     "runs.survey": Operation("survey.runs:runs_survey", changes=False),
     "job.start": Operation("jobs.operations:start", changes=True),
+    "run.join": Operation("jobs.same_work:join_run", changes=True),
     "job.adopt": Operation("jobs.operations:adopt", changes=True),
     "job.submit": Operation("jobs.operations:submit_array", changes=True),
     "job.stop": Operation("jobs.operations:stop", changes=True),

@@ -23,7 +23,8 @@ def second_laptop(first: User, folder: Path) -> User:
             place = second.project / path.relative_to(first.project)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(path.read_bytes())
-    confirm_host_file(second, "one")
+    for name in ("one", "two"):
+        confirm_host_file(second, name)
     return second
 
 
@@ -44,3 +45,27 @@ def test_SE_20_the_same_work_of_two_laptops_is_trained_once_and_both_have_its_en
         assert again.code == 0 and set(again.states.values()) == {"skipped"}, again.err
         assert "trained" in one.run_pipeline("logs").out
     assert len(waiting.trainings) == 1
+
+
+def test_SE_20_a_second_laptop_attaches_to_a_training_on_two_hosts(user: User, tmp_path: Path) -> None:
+    waiting = write_waiting_project(user)
+    for name in ("one", "two"):
+        with (user.project / "configs" / "hosts" / f"{name}.yaml").open("a") as file:
+            file.write("address: 127.0.0.1\n")
+        confirm_host_file(user, name)
+    other, run = second_laptop(user, tmp_path / "second"), (*RUN[:2], "one,two", *RUN[3:])
+    first = user.run_pipeline(*run, "--detach")
+    assert first.code == 0, first.err
+    waiting.await_training(2)
+    second = other.run_pipeline(*run, "--detach")
+    assert second.code == 0 and "another project folder has started" in second.err, second.err + second.out
+    third = other.start_pipeline(*run)
+    waiting.go()
+    out, err = third.communicate(timeout=200)
+    answer = json.loads(out)
+    assert third.returncode == 0, err
+    assert [(one["host"], one["job"]) for one in answer["members"]] == [("one", "succeeded"), ("two", "succeeded")]
+    assert len(waiting.trainings) == 2
+    for one in (user, other):
+        for name in (answer["run"], f"{answer['run']}@two"):
+            assert one.run_pipeline("status", name, "--json").json["job"]["state"] == "succeeded"

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import os
+from typing import Any, Dict
 
 from remote.payload.files.atomic import make_private_folder
 from remote.payload.files.lock import Held, take_lock
 from remote.payload.output.job_folder import real_run
+from remote.payload.request.call import Call
+from remote.payload.request.names import checked_name
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import PROJECTS, ProjectLayout, RunLayout
 
 WAIT_S = 60.0
+
+
+def join_run(call: Call) -> Dict[str, Any]:
+    """If only another project has the run, link it to the project. Answer whether it was linked. Starts no job."""
+    project, run = checked_name(call.args["project"]), checked_name(call.args["run"])
+    known = os.path.isdir(os.path.join(call.workdir, ProjectLayout(project).run(run).root))
+    joined = not known and _other_project(call.workdir, project, run) != ""
+    if joined:
+        claim_run(call.workdir, project, run)
+    return {"joined": joined}
 
 
 def claim_run(workdir: str, project: str, run: str) -> RunLayout:
@@ -46,7 +59,7 @@ def _create(folder: str, other: str) -> None:
 def _other_project(workdir: str, project: str, run: str) -> str:
     """Return the folder of the run in another project, or "" if no other project has the run."""
     projects = os.path.join(workdir, PROJECTS)
-    for key in sorted(os.listdir(projects)):
+    for key in sorted(os.listdir(projects)) if os.path.isdir(projects) else ():
         folder = os.path.join(workdir, ProjectLayout(key).run(run).root)
         if key != project and os.path.isdir(folder) and not os.path.islink(folder):
             return folder

@@ -12,16 +12,21 @@ from pathlib import Path
 import pytest
 
 from pipeline.actions import train_group
+from pipeline.actions.join_group import group_state, join_runs, refuse_unless_own
 from pipeline.actions.run_group import run_on_all
-from pipeline.actions.train_group import follow_all, start_on_all, stop_running
+from pipeline.actions.train_group import attach_to_all, follow_all, start_on_all, stop_running
 from pipeline.config.hosts import load_host
 from pipeline.hosts.connection import survey_host
+from pipeline.records.layout import Records
+from pipeline.records.runs import list_notes
 from pipeline.runs.group_checks import GroupState, group_of, judge_group_state
 from pipeline.runs.run_id import run_id, run_of
 from pipeline.runs.selection import load_selection
+from pipeline.runs.start import start_request
 from pipeline.stages.stage import Context, RunOptions
-from remote.errors import BadUsage, RemoteFault
+from remote.errors import BadUsage, Busy, RemoteFault
 from remote.link.local import local_host
+from remote.operations.jobs import start_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
 from tests.lab.payload import install_payload
@@ -86,8 +91,7 @@ def contexts_in(root: Path, workdirs: tuple[str, str]) -> list[Context]:
 
 
 def folder_of_run(context: Context) -> Path:
-    (folder,) = Path(context.host.workdir).glob(f"projects/*/runs/{run_id(context.view)}")
-    return folder
+    return Path(context.host.workdir) / context.view.layout.run(run_id(context.view)).root
 
 
 def end(context: Context, status: int) -> None:
@@ -143,6 +147,101 @@ def test_a_job_that_continues_alone_is_ended_before_the_next_start_of_the_group(
     assert start_on_all(contexts).ok
     assert look(contexts) == [JobState.RUNNING] * 2
     assert {run.job for context in contexts if (run := run_of(context.view))} == {2}
+
+
+def of_second_laptop(root: Path, contexts: list[Context]) -> list[Context]:
+    """The same hosts and work, but another project on each host."""
+    made = []
+    for context in contexts:
+        scan = replace(context.view.scan, project="other-11111111")
+        view = replace(context.view, scan=scan, records=Records(root / "second"))
+        host = local_host(context.host.workdir, name=context.host.name)
+        made.append(Context(host, view.with_survey(survey_host(host, view.host, view.layout.key)), NoteListener()))
+    return made
+
+
+def started_times(contexts: list[Context]) -> list[float]:
+    runs = [run_of(context.view) for context in contexts]
+    return [run.started.started_unix for run in runs if run is not None and run.started is not None]
+
+
+def test_SE_20_a_second_laptop_attaches_to_the_jobs_of_all_hosts(contexts: list[Context], tmp_path: Path) -> None:
+    other = of_second_laptop(tmp_path, contexts)
+    assert start_on_all(contexts).ok
+    assert look(contexts) == [JobState.RUNNING] * 2
+    assert join_runs(other) and not join_runs(other)
+    assert group_state(other, "") is GroupState.RUNNING
+    refuse_unless_own(other, GroupState.RUNNING, joined=True)
+    attach_to_all(other)
+    assert look(other) == [JobState.RUNNING] * 2 and started_times(other) == started_times(contexts)
+    assert [note.name for note in list_notes(other[0].view.records)] == [
+        run_id(other[0].view),
+        f"{run_id(other[0].view)}@b",
+    ]
+    for context in contexts:
+        end(context, 0)
+    assert {one.ended_well for one in follow_all(other, NoListener())} == {True}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_SE_20_a_start_of_the_same_run_by_another_command_is_refused_and_its_jobs_live(
+    contexts: list[Context], tmp_path: Path, order: tuple[int, int]
+) -> None:
+    other = [of_second_laptop(tmp_path, contexts)[at] for at in order]
+    assert start_on_all(contexts).ok
+    with pytest.raises(Busy, match="another command has just started job 1") as refused:
+        start_on_all(other)
+    assert refused.value.exit_code is ExitCode.BUSY
+    assert look(contexts) == [JobState.RUNNING] * 2
+
+
+def test_only_the_job_that_the_command_has_started_is_stopped_if_another_command_has_the_second_host(
+    contexts: list[Context], tmp_path: Path
+) -> None:
+    first, second = train_group._start_order(contexts)
+    elsewhere = of_second_laptop(tmp_path, contexts)[second]
+    request = start_request(elsewhere.view, run_id(elsewhere.view), 1, "")
+    assert start_job(elsewhere.host, request).fresh
+    with pytest.raises(Busy, match=f"on {contexts[second].view.host.name}"):
+        start_on_all(contexts)
+    states = look(contexts)
+    assert (states[first], states[second]) == (JobState.STOPPED, JobState.RUNNING)
+
+
+def test_the_order_of_the_hosts_in_the_command_does_not_decide_which_host_starts_first(contexts: list[Context]) -> None:
+    for context in contexts:
+        machine = replace(context.view.survey.machine, machine_id=context.view.host.name)
+        context.view = context.view.with_survey(replace(context.view.survey, machine=machine))
+    swapped = contexts[::-1]
+    first, again = (each[train_group._start_order(each)[0]] for each in (contexts, swapped))
+    assert first is again
+    assert start_on_all(swapped).ok
+    until(lambda: all(argv_of(context) for context in contexts), "torchrun")
+    assert [context for context in contexts if "is_host=1" in " ".join(argv_of(context))] == [first]
+
+
+def test_a_run_that_another_command_is_starting_is_neither_started_nor_stopped(
+    contexts: list[Context], tmp_path: Path
+) -> None:
+    other = of_second_laptop(tmp_path, contexts)
+    request = start_request(contexts[0].view, run_id(contexts[0].view), 1, "")
+    assert start_job(contexts[0].host, request).fresh
+    assert join_runs(other)
+    state = group_state(other, "")
+    assert state is GroupState.STARTING
+    with pytest.raises(Busy, match="runs on a, but not on b") as refused:
+        refuse_unless_own(other, state, joined=True)
+    assert refused.value.hint.startswith(f"pipeline stop {run_id(other[0].view)} ")
+    assert look(contexts) == [JobState.RUNNING, JobState.ABSENT]
+
+
+def test_the_next_job_of_another_command_is_not_stopped_as_one_that_waits(contexts: list[Context]) -> None:
+    assert start_on_all(contexts).ok
+    look(contexts)
+    train_group._stop_job_number(2, contexts)
+    assert look(contexts) == [JobState.RUNNING] * 2
+    train_group._stop_job_number(1, contexts)
+    assert look(contexts) == [JobState.STOPPED] * 2
 
 
 def test_hosts_that_share_a_folder_get_no_job(tmp_path: Path) -> None:

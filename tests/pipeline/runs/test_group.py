@@ -144,7 +144,8 @@ def test_a_launcher_of_the_project_is_refused_by_name(tmp_path: Path) -> None:
         (("running", "succeeded"), GroupState.RUNNING),
         (("running", "failed"), GroupState.BROKEN),
         (("lost", "running"), GroupState.BROKEN),
-        (("running", ""), GroupState.BROKEN),
+        (("running", ""), GroupState.STARTING),
+        (("running", "absent"), GroupState.STARTING),
         (("failed", "succeeded"), GroupState.OPEN),
         (("failed", "lost"), GroupState.OPEN),
         (("", ""), GroupState.OPEN),
@@ -152,6 +153,13 @@ def test_a_launcher_of_the_project_is_refused_by_name(tmp_path: Path) -> None:
 )
 def test_the_state_of_a_group_follows_from_all_hosts(states: tuple[str, ...], state: GroupState) -> None:
     assert judge_group_state([run(state) if state else None for state in states]) is state
+
+
+def test_a_job_without_its_counterpart_on_another_host_does_not_wait_for_a_failed_one() -> None:
+    first, second = run("failed"), replace(run("running"), job=2)
+    assert judge_group_state([first, second]) is GroupState.STARTING
+    assert judge_group_state([replace(first, job=2), second]) is GroupState.BROKEN
+    assert judge_group_state([replace(second, state=JobState.STOPPED), first]) is GroupState.OPEN
 
 
 def run(state: str, *steps: int, broken: tuple[int, ...] = ()) -> RunSurvey:

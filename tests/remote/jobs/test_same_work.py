@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from remote.link.local import local_host
-from remote.operations.jobs import follow_job, start_job, stop_job, take_survey
+from remote.operations.jobs import follow_job, join_run, start_job, stop_job, take_survey
 from remote.protocol.job_requests import StartRequest
 from remote.protocol.jobs import JobState, RunSurvey, StartAnswer
 from remote.protocol.layout import ProjectLayout
@@ -90,3 +90,23 @@ def test_other_work_has_a_run_of_its_own(bench: Bench, run: str) -> None:
     assert started(bench, OTHER, "--steps", 1).fresh
     until(lambda: survey_of(bench, OTHER).result, "the end")
     assert os.listdir(bench.workdir / ProjectLayout(OTHER).runs) == [run]
+
+
+def test_SE_20_a_run_of_another_project_is_added_without_a_start(bench: Bench) -> None:
+    assert not join_run(bench.host, OTHER, bench.run)
+    assert not place_of(bench, OTHER).exists()
+    started(bench, PROJECT, "--steps", 3, "--until", "/never")
+    assert join_run(bench.host, OTHER, bench.run) and not join_run(bench.host, OTHER, bench.run)
+    assert not join_run(bench.host, PROJECT, bench.run) and not place_of(bench, PROJECT).is_symlink()
+    until(lambda: survey_of(bench, OTHER).progress, "its steps")
+    stop_job(bench.host, OTHER, bench.run, grace_s=0)
+    assert len(bench.events("begin")) == 1
+
+
+def test_SE_20_a_removed_run_of_another_project_is_not_added(bench: Bench) -> None:
+    started(bench, PROJECT, "--steps", 1)
+    assert join_run(bench.host, OTHER, bench.run)
+    until(lambda: survey_of(bench, OTHER).result, "the end")
+    shutil.rmtree(bench.workdir / ProjectLayout(PROJECT).root)
+    assert not join_run(bench.host, OTHER, bench.run)
+    assert not place_of(bench, OTHER).exists()
