@@ -5,6 +5,9 @@ What it does
     reaches, also through shell scripts. Reports the packages that the host's interpreter lacks (with the file and line
     of an import), a torchcodec or torchaudio release that does not match torch, and missing FFmpeg libraries.
 
+    Findings are errors only for files that the command certainly reaches. A script that starts programs, imports
+    modules by computed names or uses Hydra may load other files too: their packages are warnings.
+
     Missing packages are installed into a venv that halfstep created. For any other interpreter, the finding shows the
     command. Packages that the environment fixer will install are not reported.
 
@@ -40,7 +43,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from fixers.frame.change import HostChange, Plan
@@ -77,6 +80,7 @@ TORCHAUDIO_WITH_TORCHCODEC = (2, 9)
 """torchaudio.load calls torchcodec since this release (torchaudio 2.9, `load_with_torchcodec`)."""
 OR_OFF = ', or fixers: {audio-backends: "off"} if the command does not use it'
 """The end of a hint about a package that the command may not use although its code does."""
+IN_OTHER_FILES = "it is not known whether the command loads this code"
 OLDEST_FFMPEG, NEWEST_FFMPEG = 4, 8
 INSTEAD = (
     f"read the audio with soundfile (WAV, FLAC) or torchcodec, or install torch {'.'.join(map(str, NEWEST_TORCHAUDIO))}"
@@ -93,19 +97,31 @@ def plan(site: Site) -> Plan:
     use = uses_of(site.tree, built_in=command is None and bool(site.config.get("model")), command=command or ())
     packages, build = _by_name(survey.interpreter), build_of_torch(survey.interpreter)
     needed = needed_packages(use, packages)
-    planned = _plan_missing(site, survey.interpreter, [each for each in needed if each not in packages], use)
-    findings = judge_torchaudio(needed, packages, build)
+    doubtful = set(needed).difference(needed_packages(use.reached, packages) if use.reached is not None else needed)
+    planned = _plan_missing(site, survey.interpreter, [each for each in needed if each not in packages], use, doubtful)
+    findings = _graded(judge_torchaudio(needed, packages, build), is_doubtful=TORCHAUDIO in doubtful)
     if "torchcodec" in needed:
         facts = read_answer(AudioFacts, host, host.ask("fix.audio.look", {"environment": dict(site.environment)}))
-        findings = (*judge_torchcodec(packages, facts), *findings)
+        of_codec = _graded(judge_torchcodec(packages, facts), is_doubtful="torchcodec" in doubtful)
+        findings = (*of_codec, *findings)
     return planned.plus(Plan(findings))
 
 
-def _plan_missing(site: Site, interpreter: Interpreter, lacking: Collection[str], use: AudioUse) -> Plan:
+def _graded(findings: Iterable[Finding], *, is_doubtful: bool) -> tuple[Finding, ...]:
+    """Return warnings instead of errors if only files that the command may not load use the package."""
+    if not is_doubtful:
+        return tuple(findings)
+    return tuple(warning(one.check, f"{one.message}; {IN_OTHER_FILES}", one.where, one.hint) for one in findings)
+
+
+def _plan_missing(
+    site: Site, interpreter: Interpreter, lacking: Collection[str], use: AudioUse, doubtful: Collection[str]
+) -> Plan:
     """Return a finding for each package that nothing else installs, and the installation of those that exist."""
     host, project = site.host, site.project
     packages, missing = _by_name(interpreter), _without_planned(site, lacking)
-    found = {package: _missing(package, interpreter, packages, use) for package in missing}
+    lacks = {package: (_missing(package, interpreter, packages, use),) for package in missing}
+    found = {package: _graded(one, is_doubtful=package in doubtful)[0] for package, one in lacks.items()}
     without = {TORCHAUDIO} if lacks_torchaudio(packages, build_of_torch(interpreter)) else set()
     existing = [each for each in missing if each not in without]
     if host is None or project is None or not existing:

@@ -10,7 +10,7 @@ from posixpath import dirname
 from fixers.frame.site import Tree
 from fixers.setup.audio_columns import AudioColumns, columns_in, is_among
 from fixers.setup.audio_loads import LoadUse, find_loads
-from fixers.setup.imported_modules import imports_of_script, python_files_reached
+from fixers.setup.imported_modules import PythonFiles, imports_of_script, python_files_reached
 from fixers.sources.module_files import files_of
 from fixers.sources.names import index_names
 from fixers.sources.syntax import parse_python
@@ -27,7 +27,8 @@ class AudioUse:
 
     `places` maps each package to its first import, as in `train.py:3`, and torchcodec also to a call that needs it.
     `always`: the modules that are imported whenever the command runs. `columns`: the audio columns of a single file.
-    `load`: the uses of `torchaudio.load` in a single file.
+    `load`: the uses of `torchaudio.load` in a single file. `reached`: the use of the files that the command certainly
+    reaches, if other files count as well.
     """
 
     packages: frozenset[str] = frozenset()
@@ -37,36 +38,50 @@ class AudioUse:
     always: frozenset[str] = field(default=frozenset(), compare=False)
     columns: AudioColumns = field(default=AudioColumns(), compare=False)
     load: LoadUse = field(default=LoadUse(), compare=False)
+    reached: AudioUse | None = field(default=None, compare=False)
 
 
 def uses_of(tree: Tree, *, built_in: bool = False, command: Sequence[str] = ()) -> AudioUse:
     """Return the audio packages that the files which the command reaches use, outside the project's tests.
 
-    If it is unknown which files the command reaches, all files count. `built_in`: the run uses the built-in trainer,
-    which needs soundfile.
+    If the command may load other files, or if there is no command, all files count. `built_in`: the run uses the
+    built-in trainer, which needs soundfile.
     """
     soundfile = frozenset({"soundfile"})
-    uses = [AudioUse(soundfile, always=soundfile)] if built_in else []
-    uses += _uses_of_files(tree, python_files_reached(tree, command))
+    trainer = [AudioUse(soundfile, always=soundfile)] if built_in else []
+    reached, others = _uses_of_files(tree, python_files_reached(tree, command))
+    always = imports_of_script(tree, command)[1]
+    replaces, may_replace = (any(use.load.is_replaced for use in each) for each in (reached, [*reached, *others]))
+    if not command or not others:
+        return _joined([*trainer, *reached, *others], always, replaces_load=may_replace)
+    whole = _joined([*trainer, *reached, *others], always, replaces_load=replaces)
+    return replace(whole, reached=_joined([*trainer, *reached], always, replaces_load=may_replace))
+
+
+def _joined(uses: Sequence[AudioUse], always: Collection[str], *, replaces_load: bool) -> AudioUse:
+    """Return what the files use together. `replaces_load`: a file replaces `torchaudio.load`."""
     uses = [_without_kept(use, [other.columns.kept for other in uses if other is not use]) for use in uses]
-    uses = [_without_load(use) for use in uses] if any(use.load.is_replaced for use in uses) else uses
+    uses = [_without_load(use) for use in uses] if replaces_load else uses
     return AudioUse(
         frozenset().union(*(use.packages for use in uses)),
         any(use.datasets_audio for use in uses),
         any(use.torchaudio_load for use in uses),
         {package: place for use in reversed(uses) for package, place in use.places.items()},
-        frozenset().union(imports_of_script(tree, command)[1], *(use.always for use in uses)),
+        frozenset().union(always, *(use.always for use in uses)),
     )
 
 
-def _uses_of_files(tree: Tree, reached: Collection[str] | None) -> Iterator[AudioUse]:
-    """Yield the use of each of the files that may use audio packages; of all files if `reached` is None."""
+def _uses_of_files(tree: Tree, files: PythonFiles) -> tuple[list[AudioUse], list[AudioUse]]:
+    """Return the uses of the files that may use audio packages: of those that are reached, and of the other ones."""
     paths = frozenset(tree.paths())
-    for path in tree.paths() if reached is None else sorted(reached):
+    reached: list[AudioUse] = []
+    others: list[AudioUse] = []
+    for path in sorted(files.paths) if files.is_complete else tree.paths():
         if path.endswith(".py") and not path.startswith("tests/") and "/tests/" not in path:
             data = tree.read(path)
             if any(needle in data for needle in NEEDLES):
-                yield uses_in(data, path, paths)
+                (reached if path in files.paths else others).append(uses_in(data, path, paths))
+    return reached, others
 
 
 def _without_kept(use: AudioUse, kept: Sequence[Collection[str]]) -> AudioUse:

@@ -74,6 +74,14 @@ class Loaded:
     installed: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class PythonFiles:
+    """The Python files that a command reaches; unless `is_complete`, it may also load others."""
+
+    paths: frozenset[str] = frozenset()
+    is_complete: bool = False
+
+
 def imports_of_script(
     tree: Tree, command: Sequence[str], search_path: Sequence[str] = ()
 ) -> tuple[str, tuple[str, ...]]:
@@ -172,26 +180,26 @@ def _own_and_installed(data: bytes, local: Collection[str]) -> tuple[list[str], 
     return own, tuple(installed)
 
 
-def python_files_reached(tree: Tree, command: Sequence[str]) -> frozenset[str] | None:
+def python_files_reached(tree: Tree, command: Sequence[str]) -> PythonFiles:
     """Return the Python files of the command and every file that they may import, anywhere in their code.
 
-    Return None if this is unknown: the command starts no known Python file, or a file starts programs or imports
-    modules by computed names.
+    They are not complete if the command starts no known Python file, or if a file starts programs or imports modules by
+    computed names.
     """
     started = python_files_of(tree, command)
     if started is None:
-        return None
+        return PythonFiles()
     index, new, seen = ModuleIndex({path for path in tree.paths() if path.endswith(".py")}), [*started], set[str]()
+    is_complete = True
     for path in new:
         if path in seen:
             continue
         seen.add(path)
         data = _read_code(tree, path)
-        if any(word in data for word in INDIRECT):
-            return None
+        is_complete = is_complete and not any(word in data for word in INDIRECT)
         for module in _imports(data, anywhere=True):
             new += index.files_of(module, posixpath.dirname(path))
-    return frozenset(seen)
+    return PythonFiles(frozenset(seen), is_complete)
 
 
 def judge_only_torch(tree: Tree, config: Mapping[str, Any], *, keep: bool) -> Finding:

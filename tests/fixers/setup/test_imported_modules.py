@@ -3,6 +3,7 @@
 import pytest
 
 from fixers.setup.imported_modules import (
+    PythonFiles,
     files_of_script,
     imports_of_script,
     lacking_with_only_torch,
@@ -84,7 +85,7 @@ def test_a_module_loads_the_packages_that_contain_it_and_the_modules_beside_them
     files |= {"a/more.py": b"import librosa\n", "a/b/near.py": b"import soxr\n"}
     command = ["torchrun", "-m", "a.b"]
     assert imports_of_script(MemoryTree(files), command) == ("a/b/__main__.py", ("tqdm", "jiwer", "librosa", "soxr"))
-    assert python_files_reached(MemoryTree(files), command) == files.keys()
+    assert python_files_reached(MemoryTree(files), command) == PythonFiles(frozenset(files), True)
 
 
 def test_a_module_is_searched_in_the_folders_of_pythonpath():

@@ -3,8 +3,10 @@
 import pytest
 
 from fixers.setup import audio_backends
+from remote.protocol.audio import AudioFacts
 from remote.protocol.findings import Severity
 from remote.protocol.machine import Interpreter, Torch
+from remote.protocol.values import encode
 from tests.fixers.setup.test_audio_backends import OR_OFF, OURS, THEIRS, installation, lacks, plan_of
 from tests.fixers.setup_rig import site_at, survey_of
 from tests.lab.fake_host import FakeHost
@@ -115,8 +117,6 @@ PLACES = {"librosa": "durations.py:1", "soundfile": "own/reader.py:1"}
         (["python", "train.py"], b"import torch\n", set(), OR_OFF),
         (["python", "train.py"], b"def read():\n    from own import reader\n", {"soundfile"}, OR_OFF),
         (["accelerate", "launch", "train.py"], b"from durations import length\n", {"librosa"}, ""),
-        (["python", "train.py"], b"import subprocess\n", {"librosa", "soundfile"}, OR_OFF),
-        (["bash", "train.sh"], b"import torch\n", {"librosa", "soundfile"}, OR_OFF),
     ],
 )
 def test_only_the_files_that_the_command_reaches_count(command, script, packages, end):
@@ -125,6 +125,55 @@ def test_only_the_files_that_the_command_reaches_count(command, script, packages
     site = site_at(host, {"train.py": script, **OTHER_FILE}, survey=survey, config={"command": command})
     found = {lacks(each, where=PLACES[each], end=end) for each in packages}
     assert set(audio_backends.plan(site).findings) == found
+
+
+HYDRA = b"import hydra\nfrom own import reader\n"
+UNKNOWN_START = b"import torch\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "script", "severities"),
+    [
+        (["python", "train.py"], HYDRA, {"soundfile": Severity.ERROR, "librosa": Severity.WARNING}),
+        (
+            ["python", "train.py"],
+            b"import subprocess, durations\n",
+            {"soundfile": Severity.WARNING, "librosa": Severity.ERROR},
+        ),
+        (["bash", "train.sh"], UNKNOWN_START, {"soundfile": Severity.WARNING, "librosa": Severity.WARNING}),
+        ((), UNKNOWN_START, {"soundfile": Severity.ERROR, "librosa": Severity.ERROR}),
+    ],
+)
+def test_a_file_that_the_command_may_not_load_causes_only_a_warning(command, script, severities):
+    survey = survey_of(interpreter=Interpreter(THEIRS, torch=Torch("2.9.1")))
+    files = {"train.py": script, **OTHER_FILE}
+    found = audio_backends.plan(site_at(FakeHost(), files, survey=survey, config={"command": command})).findings
+    assert {one.where: one.severity for one in found} == {PLACES[each]: grade for each, grade in severities.items()}
+    for one in found:
+        assert one.message.endswith(audio_backends.IN_OTHER_FILES) == (one.severity is Severity.WARNING)
+
+
+EXAMPLE = b"import torchaudio\ntorchaudio.load(path)\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "other", "severities"),
+    [
+        (b"import hydra, torchaudio\n", EXAMPLE, [Severity.WARNING] * 2),
+        (b"import hydra, torchaudio\ntorchaudio.load(path)\n", b"", [Severity.ERROR] * 2),
+        (b"import hydra, torchaudio\ntorchaudio.load(path)\n", EXAMPLE, [Severity.ERROR] * 2),
+        (EXAMPLE + b"import hydra\n", b"import torchaudio\ntorchaudio.load = read\n", [Severity.WARNING] * 2),
+        (b"import hydra, torchaudio\ntorchaudio.load = read\n", EXAMPLE, []),
+    ],
+)
+def test_torchcodec_and_ffmpeg_of_another_example_do_not_stop_the_run(script, other, severities):
+    host = FakeHost(operations={"fix.audio.look": lambda _: encode(AudioFacts())})
+    survey = survey_of(
+        interpreter=Interpreter(THEIRS, torch=Torch("2.9.1"), packages={"torch": "2.9.1", "torchaudio": "2.9.1"})
+    )
+    files = {"asr/train.py": script, "captions/model.py": other}
+    site = site_at(host, files, survey=survey, config={"command": ["python", "asr/train.py"]})
+    assert [one.severity for one in audio_backends.plan(site).findings] == severities
 
 
 @pytest.mark.parametrize(
