@@ -154,7 +154,8 @@ def _judge_held(evidence: Evidence, missing: List[str], foreign: int) -> Result:
         return passed("optimizer-parameters", message)
     stale = missing and (idle or any(is_adapter(name) for name in missing))
     if not stale or any(rank.trained.unoptimized_changed for rank in evidence.ranks):
-        return warning("optimizer-parameters", _outside(len(missing), unowned, len(unused)), where=some(unused))
+        message = _outside(len(missing), unowned, len(unused))
+        return warning("optimizer-parameters", message, where=some([*missing, *unused]))
     message = _outside(len(missing), 0, 0)
     if idle:
         message += f", and the optimizer holds {count(idle, 'tensor')} of no model that is used"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from .device import describe_device
-from .foreign import named_buffers, named_parameters, read
+from .foreign import named_buffers, named_parameters, parameters_in, read
 from .report import CastTensor, DtypeCount, ModelTables, TrainableTensor
 from .tensors import clean_name, count_dtypes, dtype_name, name_parameters, parameters_of
 
@@ -28,12 +28,13 @@ def describe(
     much later. `uncalled` are the names of optimized parameters of modules that were not called.
     """
     names = name_parameters(roots)
-    parameters = _without_duplicates([row for root in roots for row in _parameters(root)])
+    tracked = {id(p) for one in [*optimizers, *built] for p in parameters_of(one)}
+    idle = _idle(roots, tracked)
+    parameters = _without_duplicates([row for root in roots for row in _parameters(root, idle)])
     buffers = _without_duplicates(
         [("buffer", clean_name(name), b) for root in roots for name, b in named_buffers(root)]
     )
     held = [(one, p) for one in optimizers for p in parameters_of(one)]
-    tracked = {id(p) for one in [*optimizers, *built] for p in parameters_of(one)}
     strays = _without(names, held)
     return ModelTables(
         device=describe_device(parameters[0][2] if parameters else None),
@@ -59,9 +60,22 @@ def _names_of(parameters: List[Any], names: Dict[int, str]) -> Tuple[str, ...]:
     return tuple(names[id(p)] for p in parameters if id(p) in names)
 
 
-def _parameters(root: Any) -> Iterator[Row]:
+def _parameters(root: Any, idle: Set[int]) -> Iterator[Row]:
     for name, parameter in named_parameters(root):
-        yield "trainable" if parameter.requires_grad else "frozen", clean_name(name), parameter
+        trains = parameter.requires_grad and id(parameter) not in idle
+        yield "trainable" if trains else "frozen", clean_name(name), parameter
+
+
+def _idle(roots: List[Any], tracked: Set[int]) -> Set[int]:
+    """Return the parameters of models that take no part in the training, such as one that was called to learn a shape.
+
+    No optimizer holds any parameter of such a model, and none has a gradient, although another model's have. Without
+    any gradient, as with DeepSpeed, all models count as trained.
+    """
+    parameters = [parameters_in(root) for root in roots]
+    with_gradient = {id(p) for each in parameters for p in each if p.is_leaf and p.grad is not None}
+    used = {id(p) for each in parameters if any(id(p) in with_gradient or id(p) in tracked for p in each) for p in each}
+    return {id(p) for each in parameters for p in each} - used if with_gradient else set()
 
 
 def _cast_late(
