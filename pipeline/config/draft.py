@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fixers.sources.shell_starts import files_started
+from fixers.sources.shells import is_shell
 from pipeline.config.candidates import Candidate, judge_script, module_of
 from pipeline.config.problems import YAML_WORDS
 from pipeline.config.readme_commands import LONGEST_PAGE, Start, choose_start
@@ -52,7 +53,7 @@ class Guess:
         """
         if not script:
             return Start(())
-        if script.endswith(".sh"):
+        if is_shell(script):
             return Start(("bash", script))
         if not named and (launcher := self.launcher_of(script)):
             return Start(("bash", launcher))
@@ -89,7 +90,7 @@ def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
     shell_bytes = 0
     packages: set[str] = set()
     for path, data in files:
-        if path.endswith(".sh"):
+        if is_shell(path):
             shell_bytes += len(data)
             if _may_launch(data, shell_bytes):
                 shells[path] = files_started(path, data)
@@ -130,6 +131,7 @@ class Answers:
     `offers_environment`: the project lists its requirements, and the host may lack torch. `reach` are the connection
     keys of the host file, such as `port` and `user`; `variables` are the environment variables of the host, and
     `environ` those of the command. `incomplete`: the README starts the script with more arguments than `command`.
+    `slurm` are the keys of `slurm:` that a batch script requests.
     """
 
     name: str
@@ -148,6 +150,7 @@ class Answers:
     workdir: str = "~/halfstep"
     variables: Mapping[str, str] = field(default_factory=dict)
     incomplete: bool = False
+    slurm: Mapping[str, str | int] = field(default_factory=dict)
 
 
 def render_config(answers: Answers) -> str:
@@ -163,6 +166,9 @@ def render_config(answers: Answers) -> str:
     if answers.environ:
         variables = ", ".join(f"{_scalar(name)}: {_scalar(value)}" for name, value in answers.environ.items())
         lines.append(f"env: {{{variables}}}")
+    if answers.slurm:
+        keys = ", ".join(f"{key}: {json.dumps(value)}" for key, value in answers.slurm.items())
+        lines.append(f"slurm: {{{keys}}}      # from the #SBATCH lines, for a host with `scheduler: slurm`")
     if not answers.script:
         lines.append("model: {id: tiny/phi4-multimodal}")
     if answers.data:

@@ -13,6 +13,18 @@ from remote.link.address import MAX_GATEWAYS
 from remote.link.container import IMAGE
 from remote.protocol.slurm import SBATCH_OPTION
 
+SLURM_OPTIONS = {
+    "partition": "--partition",
+    "account": "--account",
+    "gres": "--gres",
+    "gpus": "--gpus",
+    "cpus": "--cpus-per-task",
+    "mem": "--mem",
+    "time": "--time",
+    "constraint": "--constraint",
+    "qos": "--qos",
+}
+"""The option of sbatch for each key of `slurm:`."""
 OWN_OPTIONS = (
     "job-name",
     "J",

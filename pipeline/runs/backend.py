@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from pipeline.config.host_model import HostConfig, SlurmConfig
+from pipeline.config.host_model import SLURM_OPTIONS, HostConfig, SlurmConfig
 from pipeline.config.model import RunConfig
 from remote.protocol.dataclass import dataclass
 
-OPTIONS = {
-    "partition": "--partition",
-    "account": "--account",
-    "gres": "--gres",
-    "gpus": "--gpus",
-    "cpus": "--cpus-per-task",
-    "mem": "--mem",
-    "time": "--time",
-    "constraint": "--constraint",
-    "qos": "--qos",
-}
-"""The option of sbatch for each key of `slurm:`."""
 MAX_JOBS = 10
 
 
@@ -54,7 +42,7 @@ def backend_of(host: HostConfig, run: RunConfig) -> Backend:
     if host.scheduler != "slurm":
         return Backend()
     first, second = host.slurm or SlurmConfig(), run.slurm or SlurmConfig()
-    chosen = {key: getattr(second, key) or getattr(first, key) for key in OPTIONS}
-    named = (f"{OPTIONS[key]}={value}" for key, value in chosen.items() if value is not None)
+    chosen = {key: getattr(second, key) or getattr(first, key) for key in SLURM_OPTIONS}
+    named = (f"{SLURM_OPTIONS[key]}={value}" for key, value in chosen.items() if value is not None)
     options = (*named, *first.extra, *second.extra)
     return Backend("slurm", options, second.max_jobs or first.max_jobs or MAX_JOBS, second.nodes or first.nodes or 1)

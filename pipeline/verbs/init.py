@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fixers.frame.disk_tree import DiskTree
+from fixers.sources.shells import is_shell
 from pipeline.config.destination import is_destination
 from pipeline.config.draft import READMES, REQUIREMENTS, Answers, Guess, guess_project, render_config, render_host
 from pipeline.config.find import data_folders, find_host, find_project
@@ -20,7 +21,7 @@ from pipeline.records.layout import Records, safe_name
 from pipeline.show.prompts import Defaults, Questions, prompter_for
 from pipeline.show.screen import Screen
 from pipeline.verbs.first_look import FirstLook, look_at
-from pipeline.verbs.init_answers import choose_card, choose_data, choose_script, start_of
+from pipeline.verbs.init_answers import choose_card, choose_data, choose_script, requested_of_slurm, start_of
 from remote.errors import BadUsage
 from remote.link.address import LOCAL, judge_host
 from remote.link.prompter import Prompter
@@ -83,6 +84,7 @@ def init(
         workdir=look.workdir,
         variables=look.environment,
         incomplete=bool(start.places),
+        slurm=requested_of_slurm(start, tree, screen),
     )
     return _write(_files(cwd, answers, needs_host=not known), answers, screen, cwd, words, force=force)
 
@@ -126,7 +128,9 @@ def _host_file(cwd: Path, host: str) -> Path:
 
 
 def _guess(tree: DiskTree) -> Guess:
-    read = [path for path in tree.paths() if path.endswith((".py", ".sh")) or path in (*REQUIREMENTS, *READMES)]
+    read = [
+        path for path in tree.paths() if path.endswith(".py") or is_shell(path) or path in (*REQUIREMENTS, *READMES)
+    ]
     return guess_project(_texts(tree, read))
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fixers.frame.disk_tree import DiskTree
+from fixers.sources.shells import is_shell
+from pipeline.config.batch_script import slurm_keys
 from pipeline.config.draft import Guess
 from pipeline.config.readme_commands import Start
 from pipeline.judgements.notebook_code import SAVE_AS_SCRIPT
@@ -102,7 +105,7 @@ def _not_chosen(guess: Guess, typed: Sequence[str], why: str) -> BadUsage:
 def start_of(guess: Guess, script: str, name: str, screen: Screen, *, named: bool) -> Start:
     """Return how the config starts the script. Print it if it is not just `python SCRIPT`."""
     start = guess.start_of(script, named=named)
-    if named and not script.endswith(".sh") and (launcher := guess.launcher_of(script)):
+    if named and not is_shell(script) and (launcher := guess.launcher_of(script)):
         screen.note(f"{launcher} starts {script} too; name it with --script to run it instead")
     folder = guess.import_folder(script, start.argv)
     start = replace(start, variables={**({"PYTHONPATH": folder} if folder else {}), **start.variables})
@@ -113,6 +116,16 @@ def start_of(guess: Guess, script: str, name: str, screen: Screen, *, named: boo
     for note in start_notes(start, script, f"configs/{name}.yaml"):
         screen.note(note)
     return start
+
+
+def requested_of_slurm(start: Start, tree: DiskTree, screen: Screen) -> Mapping[str, str | int]:
+    """Return the keys of `slurm:` that the batch script requests which the command starts with bash."""
+    if start.argv[:1] != ("bash",) or start.argv[1] not in tree.paths():
+        return {}
+    keys = slurm_keys(tree.read(start.argv[1]))
+    if keys:
+        screen.note(f"{start.argv[1]} is a batch script: write `scheduler: slurm` into the file of a host with Slurm")
+    return keys
 
 
 def start_notes(start: Start, script: str, config: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from remote.payload.jobs import slurm
 from remote.payload.jobs.orphans import orphans_of
 from remote.payload.jobs.records import Queued
 from remote.payload.output.job_folder import newest_job, real_run
+from remote.payload.probes.machine import machine_name
 from remote.payload.processes.identity import Process, boot_id, boot_unix, is_alive, pid_namespace
 from remote.payload.processes.slurm_queue import is_living
 from remote.payload.request.call import Call
@@ -124,7 +125,7 @@ def is_elsewhere(started: Started) -> bool:
     """
     if started.boot_id != boot_id():
         return not 0.0 < started.started_unix < boot_unix()
-    return started.namespace not in ("", pid_namespace()) and started.machine != os.uname().nodename
+    return started.namespace not in ("", pid_namespace()) and started.machine != machine_name()
 
 
 def ended_by_restart(job: JobLayout, now: StartAnswer) -> bool:

@@ -20,6 +20,7 @@ from remote.payload.jobs.oom import count_oom_kills
 from remote.payload.jobs.orphans import Members, orphans_of
 from remote.payload.jobs.slurm import own_jobs
 from remote.payload.jobs.turn import await_turn, record_waiting
+from remote.payload.probes.machine import machine_name
 from remote.payload.processes.command_jobs import CommandJobs
 from remote.payload.processes.identity import Process, boot_id, is_alive, pid_namespace, read_process
 from remote.payload.processes.launch import (
@@ -215,7 +216,7 @@ def _record(job: JobLayout, child: Process, backend: str, started_unix: float, h
         started_unix,
         has_slurm,
         pid_namespace(),
-        os.uname().nodename,
+        machine_name(),
     )
     write_record(job.supervisor, started)
 

@@ -33,6 +33,12 @@ def own_container() -> Optional[OwnContainer]:
     return OwnContainer(*values) if len(values) in (3, 4) else None
 
 
+def machine_name() -> str:
+    """Return the name of halfstep's own container, which has the network name of its host, else that network name."""
+    own = own_container()
+    return own.name if own is not None else os.uname().nodename
+
+
 def in_container() -> bool:
     """Return True if this process runs in a container."""
     if any(os.path.exists(mark) for mark in CONTAINER_MARKS) or "container" in os.environ:

@@ -7,7 +7,7 @@ import shutil
 import time
 from typing import Callable, Collection, List, Mapping, NamedTuple, Optional, Tuple
 
-from remote.payload.processes.output import read_output
+from remote.payload.processes.output import read_bytes, read_output
 from remote.payload.processes.slurm_queue import SQUEUE, is_living, without_filters
 
 SUBMITS = "command-submits-jobs"
@@ -16,7 +16,7 @@ QUEUE_DEADLINE_S = 10.0
 CANCEL_FOR_S = 30.0
 CANCEL_EVERY_S = 1.0
 COLUMNS = (32, 16, 32, 256, 4096)
-"""The widths in which squeue prints a job's number, whether it is a batch job, its state, name and working folder."""
+"""The widths, in bytes, of a job's number, whether it is a batch job, its state, name and working folder."""
 FORMAT = ",".join(map("{}:{}".format, ("JobID", "BatchFlag", "State", "Name", "WorkDir"), COLUMNS))
 
 
@@ -69,14 +69,14 @@ class CommandJobs:
         if self._squeue is None:
             return []
         argv = (self._squeue, *SQUEUE[1:], "--me", f"--Format={FORMAT}")
-        printed = read_output(argv, QUEUE_DEADLINE_S, self._environment)
-        return [*filter(None, map(self._parse, printed.splitlines()))] if printed is not None else None
+        printed = read_bytes(argv, QUEUE_DEADLINE_S, self._environment)
+        return [*filter(None, map(self._parse, printed.split(b"\n")))] if printed is not None else None
 
-    def _parse(self, line: str) -> Optional[Listed]:
+    def _parse(self, line: bytes) -> Optional[Listed]:
         """Return the job in a line of squeue, or None for a job of another folder, or one whose command has ended."""
         values, at = [], 0
         for width in COLUMNS:
-            values.append(line[at : at + width].strip())
+            values.append(os.fsdecode(line[at : at + width].strip()))
             at += width
         number, batch, state, name, folder = values
         inside = folder and f"{os.path.realpath(folder)}/".startswith(f"{self._folder}/")

@@ -13,6 +13,14 @@ def read_output(
 
     `environment` is that of this process if it is None.
     """
+    printed = read_bytes(argv, deadline_s, environment)
+    return printed.decode("utf-8", "replace") if printed is not None else None
+
+
+def read_bytes(
+    argv: Sequence[str], deadline_s: float, environment: Optional[Mapping[str, str]] = None
+) -> Optional[bytes]:
+    """Return what `read_output` returns, before it is decoded."""
     try:
         done = subprocess.run(
             list(argv),
@@ -24,4 +32,4 @@ def read_output(
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+    return done.stdout if done.returncode == 0 else None

@@ -32,10 +32,11 @@ class Cluster:
 
     def list(self, *rows: str) -> None:
         """List jobs as in "7 1 RUNNING /folder": number, whether sbatch submitted it, state, working folder."""
-        self.listed.write_text("".join(map(listed_row, rows)))
+        self.listed.write_bytes(b"".join(map(listed_row, rows)))
 
 
-def listed_row(row: str) -> str:
-    """Return the line in which squeue prints a job."""
+def listed_row(row: str, name: str = "") -> bytes:
+    """Return the line in which squeue prints a job. Columns are padded to a number of bytes."""
     number, batch, state, folder = row.split(" ", 3)
-    return f"{number:32}{batch:16}{state:32}{f'job{number}':256}{folder}\n"
+    columns = ((number, 32), (batch, 16), (state, 32), (name or f"job{number}", 256))
+    return b"".join(os.fsencode(text).ljust(width) for text, width in columns) + os.fsencode(folder) + b"\n"

@@ -66,6 +66,15 @@ def test_the_slurm_job_in_which_the_command_itself_runs_does_not_count(cluster: 
     assert CommandJobs(str(tmp_path), cluster.environment, own=("job2",)).submitted() == (1,)
 
 
+def test_names_and_folders_may_have_characters_of_several_bytes(cluster: Cluster, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode("Müller".encode() + b"\xff")
+    folder.mkdir()
+    cluster.listed.write_bytes(
+        listed_row(f"1 1 RUNNING {folder}", name="Übung äöü") + listed_row(f"2 1 RUNNING {folder}")
+    )
+    assert CommandJobs(str(folder), cluster.environment).submitted() == (1, 2)
+
+
 def test_hidden_partitions_and_the_filters_of_the_environment_are_no_limit(cluster: Cluster, tmp_path: Path) -> None:
     cluster.list(f"1 1 RUNNING {tmp_path}")
     cluster.answer(f'case "$SQUEUE_PARTITION $*" in " --all "*) cat "{cluster.listed}";; esac')
@@ -94,7 +103,7 @@ def test_the_jobs_of_srun_are_cancelled_too(cluster: Cluster, tmp_path: Path) ->
 
 
 def test_a_job_that_cannot_be_cancelled_is_awaited_for_a_limited_time(cluster: Cluster, tmp_path: Path) -> None:
-    row = listed_row(f"9 1 RUNNING {tmp_path}")
+    row = listed_row(f"9 1 RUNNING {tmp_path}").decode()
     cluster.answer(f"echo '{row}'")
     assert cancel(CommandJobs(str(tmp_path), cluster.environment)) == (9,)
     assert cluster.calls.read_text().splitlines() == ["-- 9"] * int(CANCEL_FOR_S)

@@ -37,6 +37,15 @@ def test_a_job_is_elsewhere_unless_a_restart_has_ended_it(started: Started, else
     assert is_elsewhere(started) is elsewhere
 
 
+@pytest.mark.parametrize(("container", "elsewhere"), [("halfstep-2", True), ("halfstep-1", False)])
+def test_two_containers_of_halfstep_have_the_network_name_of_their_host(
+    monkeypatch: pytest.MonkeyPatch, container: str, elsewhere: bool
+) -> None:
+    monkeypatch.setenv("HALFSTEP_CONTAINER", f"docker {container} sha256:1d")
+    started = Started(1, 1, boot_id(), namespace="pid:[1]", machine="halfstep-1")
+    assert is_elsewhere(started) is elsewhere
+
+
 @pytest.fixture
 def leave(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """A function after whose call this process is on another machine with the same files."""
