@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 
 from pipeline.config.host_model import SLURM_OPTIONS, SlurmConfig
+from remote.protocol.text import whole_number
 
 PREFIX = b"#SBATCH"
 LONGEST_LINE = 400
@@ -33,7 +34,8 @@ def slurm_keys(script: bytes) -> dict[str, str | int]:
     for option, text in _options(script):
         if option not in keys:
             continue
-        value = int(text) if text.isascii() and text.isdigit() else text
+        number = whole_number(text)
+        value = text if number is None else number
         with contextlib.suppress(ValidationError):
             SlurmConfig.model_validate({keys[option]: value})
             found[keys[option]] = value
