@@ -12,7 +12,7 @@ from fixers.sources.shell_starts import files_started
 from fixers.sources.shells import is_shell
 from pipeline.config.candidates import Candidate, judge_script, module_of
 from pipeline.config.problems import YAML_WORDS
-from pipeline.config.readme_commands import LONGEST_PAGE, Start, choose_start
+from pipeline.config.readme_commands import LONGEST_PAGE, SETTINGS, Start, choose_start
 from remote.protocol.dataclass import dataclass, field
 
 COLLATOR = re.compile(r"collator[^/]*\.py$", re.IGNORECASE)
@@ -49,6 +49,8 @@ class Guess:
     def start_of(self, script: str, *, named: bool = False) -> Start:
         """Return how to start the script: a shell script or README command if only one fits, else Python.
 
+        For a settings file, this is the README command that names it, or no command.
+
         If the user `named` the script, no shell script is started in its place, as that could do more than train.
         """
         if not script:
@@ -58,7 +60,9 @@ class Guess:
         if not named and (launcher := self.launcher_of(script)):
             return Start(("bash", launcher))
         module = self._module_of(script)
-        plain = ("python", "-m", module) if script in self.modules else ("python", script)
+        plain: tuple[str, ...] = ("python", "-m", module) if script in self.modules else ("python", script)
+        if script.endswith(SETTINGS):
+            plain = ()
         return choose_start(script, module, plain, self.pages)
 
     def import_folder(self, script: str, command: tuple[str, ...]) -> str:

@@ -13,6 +13,15 @@ from remote.protocol.dataclass import dataclass, field
 from remote.protocol.text import file_lines
 
 LAUNCHERS = ("python ", "python3 ", "torchrun ", "accelerate launch ", "deepspeed ")
+SETTINGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
+"""The endings of files that a program reads, and that Python cannot run."""
+FENCES = ("```", "~~~")
+OTHER_PROGRAMS = frozenset(
+    {"cat", "cd", "chmod", "code", "cp", "curl", "cut", "diff", "echo", "ed", "edit", "emacs", "export", "git", "grep"}
+    | {"head", "less", "ln", "ls", "mkdir", "more", "mv", "nano", "open", "rm", "rsync", "scp", "sed", "source", "ssh"}
+    | {"tail", "touch", "vi", "vim", "wget"}
+)
+"""Programs that start no training, whatever file they get."""
 MODULE_OPTIONS = ("-m", "--module")
 MAX_COMMAND = 4000
 """Longer commands (in characters) are not split into words: the time grows with the square of the length."""
@@ -108,9 +117,9 @@ def _needs_no_editing(words: Iterable[str]) -> bool:
 
 def _commands(path: str, page: bytes, script: str, module: str) -> Iterator[ReadmeCommand]:
     """Yield the commands of the page that start the script, by its path or as this module."""
-    for number, line in _joined_lines(page):
+    for number, line, is_code in _joined_lines(page):
         text = line.strip().removeprefix("$").strip()
-        if len(text) > MAX_COMMAND or not VARIABLES.sub("", text, count=1).startswith(LAUNCHERS):
+        if len(text) > MAX_COMMAND or not _may_start(VARIABLES.sub("", text, count=1), script, is_code=is_code):
             continue
         try:
             words = shlex.split(text)
@@ -122,18 +131,30 @@ def _commands(path: str, page: bytes, script: str, module: str) -> Iterator[Read
             yield ReadmeCommand(f"{path}:{number}", tuple(words), end, dict(assigned))
 
 
-def _joined_lines(page: bytes) -> Iterator[tuple[int, str]]:
-    """Yield each line with its number. Lines that end in a backslash are joined with the next line."""
+def _may_start(text: str, script: str, *, is_code: bool) -> bool:
+    """Return True if the text begins with a launcher, or with any program if it is code that names a settings file."""
+    if not script.endswith(SETTINGS):
+        return text.startswith(LAUNCHERS)
+    return is_code and script in text and text.partition(" ")[0] not in OTHER_PROGRAMS
+
+
+def _joined_lines(page: bytes) -> Iterator[tuple[int, str, bool]]:
+    """Yield each line, its number, and True if it is in a block of code or after a prompt.
+
+    Lines that end in a backslash are joined with the next line.
+    """
     begin = 1
     parts: list[str] = []
+    is_code = False
     for number, line in enumerate(file_lines(page.decode("utf-8", "replace")), 1):
         text = line.rstrip()
+        is_code ^= text.lstrip().startswith(FENCES)
         parts.append(text.removesuffix("\\"))
         if not text.endswith("\\"):
-            yield begin, " ".join(parts)
+            yield begin, " ".join(parts), is_code or parts[0].startswith(("$ ", "    "))
             begin, parts = number + 1, []
     if parts:
-        yield begin, " ".join(parts)
+        yield begin, " ".join(parts), is_code
 
 
 def _first_program(words: list[str]) -> int:
@@ -142,8 +163,12 @@ def _first_program(words: list[str]) -> int:
 
 
 def _end_of_start(words: list[str], script: str, module: str) -> int:
-    """Return the number of words up to the script or module, or 0 if the command starts something else."""
+    """Return the number of words up to the script, module or settings file, or 0 if the command has another script."""
     for index, (before, word) in enumerate(pairwise(words), 2):
+        if script.endswith(SETTINGS):
+            if script in (normpath(word), normpath(word.partition("=")[2])):
+                return index
+            continue
         if before in MODULE_OPTIONS and word == module:
             return index
         if word.endswith(".py"):

@@ -11,7 +11,7 @@ from fixers.frame.disk_tree import DiskTree
 from fixers.sources.shells import is_shell
 from pipeline.config.batch_script import slurm_keys
 from pipeline.config.draft import Guess
-from pipeline.config.readme_commands import Start
+from pipeline.config.readme_commands import SETTINGS, Start
 from pipeline.judgements.notebook_code import SAVE_AS_SCRIPT
 from pipeline.show.prompts import Defaults, Questions
 from pipeline.show.screen import Screen
@@ -55,6 +55,13 @@ def choose_script(
                 f"{given} is a notebook, which python cannot run",
                 where="--script",
                 hint=f"{SAVE_AS_SCRIPT}, then name the script",
+            )
+        if given.endswith(SETTINGS) and not guess.command_of(given, named=True):
+            raise BadUsage(
+                f"{given} is a settings file, which python cannot run",
+                where="--script",
+                hint="name the Python or shell script that reads the file; for an installed program, write a config "
+                f'with its whole command, as in command: ["PROGRAM", "train", "{given}"]',
             )
         if given in guess.interactive:
             screen.note(f"{given} waits for keyboard input, which a job on a host never gets")
