@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -12,6 +12,7 @@ from fixers.frame.change import Plan
 from fixers.setup.environment import VENV, is_requested, venv_of
 from fixers.setup.imported_modules import imports_of_command, packages_of
 from fixers.setup.importing_lines import importing_lines
+from fixers.setup.own_packages import OwnPackage, folder_of_package, own_packages_beyond
 from fixers.setup.project_packages import REQUIREMENTS, NoPackages, ProjectPackages, names_of, read_packages
 from fixers.setup.started_files import python_files_of
 from fixers.sources.module_files import SOURCE_ROOTS
@@ -55,30 +56,54 @@ def missing_after(host: Host, view: View, exit_status: int | None) -> Report:
 def missing_modules(host: Host, view: View) -> Report:
     """Return one warning with all modules that the scripts import at their start and that the interpreter lacks.
 
-    The interpreter only searches the modules; it imports none. If it cannot answer, the report is empty.
+    Packages of the project in folders that Python does not search are another warning. The interpreter only searches
+    the modules; it imports none. If it cannot answer, the report is empty.
     """
     python, config = view.survey.interpreter, view.config
     env = {**view.host.config.env, **config.env}
     search_path = project_folders(env)
     imports = imports_of_command(view.scan, config.command or (), search_path)
-    modules = tuple(dict.fromkeys(module for _, found in imports for module in found))
+    own = own_packages_beyond(view.scan, config.command or (), search_path)
+    modules = tuple(dict.fromkeys((*(module for _, found in imports for module in found), *(one.name for one in own))))
     folders = python_path(env)
     if python.error or not modules or any(map(UNKNOWN_FOLDER.search, folders)):
         return Report()
     asked = "\n".join((" ".join(modules), ":".join(folders)))
     answer = host.probe([python.path, "-I", "-c", ASK], stdin=asked.encode(), timeout_s=TIMEOUT_S)
     missing = answer.stdout.decode("utf-8", "replace").split() if answer.ok else []
-    lacking = [module for module in modules if module in missing]
+    beyond = tuple(_beyond(one, view) for one in own if one.name in missing)
+    return Report((*beyond, *_lacking(imports, {*missing}.difference(one.name for one in own), view)))
+
+
+def _beyond(package: OwnPackage, view: View) -> Finding:
+    """Return the warning about a package of the project that the job cannot import."""
+    file = package.place.rpartition(":")[0]
+    place = f"{package.folder}/ of the project" if package.folder else "the project's folder"
+    message = f"{file} imports {package.name}, but Python does not search the folder that contains it: {place}"
+    return Finding.warning("packages", message, package.place, _hint_to_search(package.folder, view))
+
+
+def _hint_to_search(folder: str, view: View) -> str:
+    """Return the key of the config with which Python searches the folder of the project."""
+    before = view.config.env.get("PYTHONPATH", "")
+    return f"in the config: env: {{PYTHONPATH: {f'{before}:' * bool(before)}{folder or '.'}}}"
+
+
+def _lacking(imports: Sequence[tuple[str, Sequence[str]]], missing: Collection[str], view: View) -> tuple[Finding, ...]:
+    """Return the warning about the installed modules that are missing, or () if there are none."""
+    python, config = view.survey.interpreter, view.config
+    lacking = [module for module in dict.fromkeys(each for _, found in imports for each in found) if module in missing]
     scripts = [script for script, found in imports if not set(found).isdisjoint(lacking)]
     if not lacking:
-        return Report()
+        return ()
+    search_path = project_folders({**view.host.config.env, **config.env})
     places = importing_lines(view.scan, config.command or (), search_path)
     message = f"{_importing(lacking, places)}, which {python.path} does not have"
     packages = packages_of(lacking)
     own = misspelt_modules(lacking, view.scan.paths(), _roots_of(view, scripts))
     hint = with_correction(hint_to_create(view, packages) or install_on_host(python.path, packages), own)
     message = f"{message}{describe_misspelt(own)}{why_not_created(view)}"
-    return Report((Finding.warning("packages", message, places[lacking[0]], hint),))
+    return (Finding.warning("packages", message, places[lacking[0]], hint),)
 
 
 def _importing(modules: Iterable[str], places: Mapping[str, str]) -> str:
@@ -105,12 +130,19 @@ def why_not_created(view: View) -> str:
 def with_reason(finding: Finding, view: View) -> Finding:
     """Return a finding about a module that a script did not find, with the reason why no environment has the module.
 
-    Modules of the project with similar names are named before it.
+    Modules of the project with similar names are named before it. If the module is a package of the project, the hint
+    is the folder in which Python must search it.
     """
     if finding.check != MODULE_MISSING:
         return finding
     reason, hint = why_not_created(view), finding.hint
     modules = finding.message.rpartition(": ")[2].split(", ")
+    searched = project_folders({**view.host.config.env, **view.config.env})
+    folders = {folder_of_package(module, view.scan.paths()) for module in modules}
+    if len(folders) == 1 and (folder := folders.pop()) is not None and folder not in searched:
+        places = ", ".join(posixpath.join(folder, module) for module in modules)
+        message = f"A package of the project is in no folder in which Python searches: {places}"
+        return replace(finding, message=message, hint=_hint_to_search(folder, view))
     scripts = python_files_of(view.scan, view.config.command or ()) or ()
     own = misspelt_modules(modules, view.scan.paths(), _roots_of(view, scripts))
     if reason:

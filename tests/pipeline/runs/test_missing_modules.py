@@ -205,3 +205,87 @@ def test_the_error_of_the_proof_is_unchanged_without_a_wanted_environment(tmp_pa
     other = replace(finding, check="no-space")
     wanted = project(tmp_path / "wanted", "fixers.environment=create")
     assert with_reason(other, wanted) == other
+
+
+PACKAGE = {"src/speech/__init__.py": "import torch_of_speech\n", "src/speech/train.py": "x = 1\n"}
+BESIDE = {"speech/__init__.py": "", "speech/train.py": "x = 1\n"}
+SCRIPT = "import json\nfrom speech.train import x\n"
+
+
+def found_in(tmp_path: Path, files: dict[str, str], *overrides: str) -> list[tuple[str, str, str]]:
+    """Return message, place and hint of each finding about a project with these files."""
+    view = project(tmp_path / "project")
+    (view.loaded.root / "train.py").unlink()
+    for path, text in files.items():
+        (view.loaded.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (view.loaded.root / path).write_text(text)
+    view = replace(view, scan=scan_project(view.loaded.root), loaded=load_config("plain", view.loaded.root, overrides))
+    host = local_host(str(install_payload(tmp_path / "host")))
+    try:
+        found = missing_modules(host, view).findings
+    finally:
+        host.close()
+    return [(one.message, one.where, one.hint) for one in found if "torch_of_speech" not in one.message]
+
+
+@pytest.mark.parametrize(
+    ("files", "overrides", "place", "hint"),
+    [
+        (PACKAGE, (), "src/ of the project", "env: {PYTHONPATH: src}"),
+        (BESIDE, (), "the project's folder", "env: {PYTHONPATH: .}"),
+        (PACKAGE, ("env.PYTHONPATH=/opt/lib",), "src/ of the project", "env: {PYTHONPATH: /opt/lib:src}"),
+    ],
+)
+def test_a_package_of_the_project_that_the_job_does_not_search_is_named_before_the_run(
+    tmp_path: Path, files: dict[str, str], overrides: tuple[str, ...], place: str, hint: str
+) -> None:
+    found = found_in(tmp_path, {"run/asr.py": SCRIPT, **files}, "command=[python, run/asr.py]", *overrides)
+    message = f"run/asr.py imports speech, but Python does not search the folder that contains it: {place}"
+    assert found == [(message, "run/asr.py:2", f"in the config: {hint}")]
+
+
+@pytest.mark.parametrize(
+    ("files", "command", "path"),
+    [
+        (PACKAGE, "[python, run/asr.py]", "src"),
+        (PACKAGE, "[python, run/asr.py]", "./src/:."),
+        (BESIDE, "[python, -m, run.asr]", ""),
+        ({"run/speech/train.py": "x = 1\n"}, "[python, run/asr.py]", ""),
+        ({"src/json/__init__.py": "", "run/speech.py": ""}, "[python, run/asr.py]", ""),
+        ({**PACKAGE, "run/asr.py": "import sys\nsys.path.append('src')\n" + SCRIPT}, "[python, run/asr.py]", ""),
+        (
+            {**PACKAGE, "run/asr.py": f"try:\n    {SCRIPT.splitlines()[1]}\nexcept ImportError: ...\n"},
+            "[python, run/asr.py]",
+            "",
+        ),
+        ({"src/pytest/__init__.py": "", "run/asr.py": "import pytest\n"}, "[python, run/asr.py]", ""),
+        ({**PACKAGE, "go.sh": "export PYTHONPATH=src\npython run/asr.py\n"}, "[bash, go.sh]", ""),
+    ],
+)
+def test_a_package_that_the_job_finds_or_may_find_is_not_reported(
+    tmp_path: Path, files: dict[str, str], command: str, path: str
+) -> None:
+    overrides = [f"command={command}", *([f"env.PYTHONPATH={path}"] if path else [])]
+    assert found_in(tmp_path, {"run/asr.py": SCRIPT, **files}, *overrides) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "files", "hint"),
+    [
+        ("speech", PACKAGE, "in the config: env: {PYTHONPATH: src}"),
+        ("speech", BESIDE, "in the config: env: {PYTHONPATH: .}"),
+        ("speech.tools", PACKAGE, "add it"),
+        ("cv2", PACKAGE, "add it"),
+        ("speech, cv2", PACKAGE, "add it"),
+    ],
+)
+def test_the_error_about_a_package_of_the_project_proposes_its_folder(
+    tmp_path: Path, names: str, files: dict[str, str], hint: str
+) -> None:
+    view = project(tmp_path / "project")
+    for path, text in files.items():
+        (view.loaded.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (view.loaded.root / path).write_text(text)
+    view = replace(view, scan=scan_project(view.loaded.root))
+    finding = Finding.error("module-missing", f"a package is not installed: {names}", "log", "add it")
+    assert with_reason(finding, view).hint == hint
