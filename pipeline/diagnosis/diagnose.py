@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from pipeline.diagnosis.catalog import Entry, identify, load_catalog
-from pipeline.diagnosis.frames import Frame, own_frame
+from pipeline.diagnosis.catalog import Entry, find_entry, identify, load_catalog
+from pipeline.diagnosis.frames import Frame, calling_frame, own_frame
 from pipeline.diagnosis.lines import Line, following_line, parse_log, without_escapes
 from pipeline.diagnosis.replacements import replacements
 from pipeline.diagnosis.survived import is_handled, is_quoted, last_finish
@@ -19,9 +19,15 @@ from remote.protocol.hidden import without_hidden
 
 UNKNOWN = "unknown-error"
 SYNTAX = "syntax"
+MODULE_MISSING = "module-missing"
+TORCHCODEC, TORCHAUDIO = "torchcodec", "torchaudio"
+LOADS = "torchaudio-torchcodec"
+"""The entry of `torchaudio.load`, which calls torchcodec."""
 CONTEXT_LINES = 3
 MOST_NAMES = 20
 """The number of different names that a diagnosis contains: the cause of each is searched in the project."""
+MOST_ATTRIBUTED = 50
+"""The number of errors whose tracebacks are searched for the library that raised them."""
 BLOCK = 1000
 
 
@@ -129,7 +135,7 @@ def _known(lines: Sequence[Line], finish: int) -> Iterator[Diagnosis]:
             firsts[entry.id] = (entry, at, survived)
     for name, (entry, at, survived) in firsts.items():
         if counts[name] >= entry.repeats:
-            frame, context = own_frame(lines, at), _context(lines, at)
+            frame, context = _frame_of(lines, at, entry), _context(lines, at)
             yield Diagnosis(entry, lines[at], context, counts[name], survived, frame, tuple(names[name]))
 
 
@@ -138,14 +144,28 @@ def _identified(lines: Sequence[Line]) -> Iterator[tuple[int, str, Entry]]:
 
     A block of lines is matched only against entries with a word that occurs in the block.
     """
+    attributed: list[Entry] = []
     for start in range(0, len(lines), BLOCK):
         texts = [line.text for line in lines[start : start + BLOCK]]
         block = "\n".join(texts)
         possible = [one for one in load_catalog() if not one.needles or any(word in block for word in one.needles)]
         for at, text in enumerate(texts, start) if possible else ():
             entry = identify(text, possible)
+            if entry is not None and entry.id in (TORCHCODEC, MODULE_MISSING) and TORCHCODEC in text:
+                entry = attributed[-1] if len(attributed) >= MOST_ATTRIBUTED else _of_caller(lines, at, entry)
+                attributed.append(entry)
             if entry is not None:
                 yield at, text, entry
+
+
+def _of_caller(lines: Sequence[Line], at: int, entry: Entry) -> Entry:
+    """Return the entry of torchaudio for an error about torchcodec in a call of torchaudio, else the entry itself."""
+    return (find_entry(LOADS) if calling_frame(lines, at, TORCHAUDIO) is not None else None) or entry
+
+
+def _frame_of(lines: Sequence[Line], at: int, entry: Entry) -> Frame | None:
+    """Return the user's own line in the traceback, or the line of an installed package that calls torchaudio."""
+    return own_frame(lines, at) or (calling_frame(lines, at, TORCHAUDIO) if entry.id == LOADS else None)
 
 
 def _is_mention(entry: Entry, text: str) -> bool:

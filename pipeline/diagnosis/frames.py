@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from pipeline.diagnosis.lines import Line
 from remote.protocol.dataclass import dataclass
@@ -26,6 +27,7 @@ PROGRAM = re.compile(r"(?:^|/)bin/[^/.]{1,100}$")
 RAISED = re.compile(r"^[A-Za-z_][\w.]*:(?:\s|$)")
 ON_HOST = re.compile(r"^.*/projects/[^/]+-[0-9a-f]{8}/(?:tree|runs/[^/]+/code|scratch/[^/]+/(?:run/code|[^/]+))/")
 """The folders on the host in which a project runs; see remote/protocol/layout.py."""
+IN_PACKAGES = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
 SYNTAX_ERROR = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
 LONGEST_TRACEBACK = 20_000
 LONGEST_MESSAGE = 50
@@ -61,6 +63,30 @@ def own_frame(lines: Sequence[Line], at: int) -> Frame | None:
             if own := _innermost(lines, entries):
                 return own
             outer = _before_original(lines, start) if entries else None
+        end = _following_exception(lines, end)
+    return None
+
+
+def calling_frame(lines: Sequence[Line], at: int, library: str) -> Frame | None:
+    """Return the frame that called the installed library, in the traceback of the exception or of one that followed.
+
+    `library` is the folder of the package. Return None if no such traceback contains a call of it.
+    """
+    inside = re.compile(rf"(?:site|dist)-packages[/\\]{library}[/\\]")
+    end: int | None = _first_of_message(lines, at)
+    for _ in range(MOST_CHAINED):
+        if end is None:
+            return None
+        found = [(each, match) for each in _traceback_of(lines, end)[1] if (match := FRAME.match(lines[each].text))]
+        callers = [
+            before
+            for before, (_, match) in pairwise(found)
+            if inside.search(match[1]) and not inside.search(before[1][1])
+        ]
+        if callers:
+            position, match = callers[-1]
+            path = ON_HOST.sub("", IN_PACKAGES.sub("", match[1]))
+            return Frame(path, int(match[2]), match[3] or "", _code_after(lines, position))
         end = _following_exception(lines, end)
     return None
 
