@@ -127,7 +127,7 @@ def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
             hint = shell_command("pipeline attach {}, or pipeline stop {}", spec.run, spec.run)
             message = f"job {number} of {spec.run} is still running{orphans}"
             raise Refusal("busy", message, where=spec.run, hint=hint, exit_code=ExitCode.BUSY)
-    if in_slurm := _command_jobs(run).submitted():
+    if in_slurm := _command_jobs(run).submitted(ending=True):
         message = f"an earlier job of {spec.run} submitted jobs to Slurm, which still run: {_listed(in_slurm)}"
         hint = shell_command("pipeline stop {}", spec.run)
         raise Refusal("busy", message, where=spec.run, hint=hint, exit_code=ExitCode.BUSY)
@@ -183,6 +183,9 @@ def _prepare(call: Call, run: RunLayout, request: StartRequest) -> Tuple[str, ..
     job = run.job(spec.number)
     with contextlib.suppress(FileExistsError):
         os.mkdir(job.root)
+    # A stop that failed may have left its request. It does not apply to a job that is started again.
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(job.stop)
     cwd = call.path(spec.cwd) if spec.cwd else run.code
     write_record(job.spec, dataclasses.replace(spec, cwd=cwd, slurm=request.slurm, jobs_left=request.max_jobs - 1))
     return tuple(filter(None, [describe_change(run, spec.number, moved)]))

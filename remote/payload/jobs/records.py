@@ -41,6 +41,7 @@ class Queued:
     pid: int
     start_ticks: int
     boot_id: str
+    namespace: str = ""
 
 
 @dataclass(frozen=True)

@@ -57,16 +57,15 @@ class JobObservation:
 
 
 def supervised(run: RunLayout, job: JobLayout) -> bool:
-    """Return True if a supervisor of exactly this job is alive on this machine, waiting or not."""
-    started = read_record(job.supervisor, Started)
-    if started is None:
-        queued = read_record(job.queued, Queued)
-        return queued is not None and is_alive(queued.pid, queued.start_ticks, queued.boot_id)
-    if is_alive(started.pid, started.start_ticks, started.boot_id):
+    """Return True if a supervisor of exactly this job is alive, waiting or not. On another machine, it holds a lock."""
+    known = read_record(job.supervisor, Started) or read_record(job.queued, Queued)
+    if known is None:
+        return False
+    if is_alive(known.pid, known.start_ticks, known.boot_id):
         return True
     number, _, pid = (holder(run.lock) or "").partition(" ")
     # The kernel releases the lock of a killed supervisor only when its last thread has ended.
-    ends = pid == str(started.pid) and started.boot_id == boot_id() and started.namespace in ("", pid_namespace())
+    ends = pid == str(known.pid) and known.boot_id == boot_id() and known.namespace in ("", pid_namespace())
     return number == os.path.basename(job.root) and not ends
 
 
@@ -121,11 +120,12 @@ def _writes_elsewhere(run: RunLayout, job: JobLayout) -> bool:
 def is_elsewhere(started: Started) -> bool:
     """Return True if the job began on another machine, or in another container of this one, and may still run there.
 
-    A job that began before this machine was booted, or in this container before it was restarted, has ended.
+    A job that began on this machine before it was booted, or in this container before it was restarted, has ended.
     """
+    same_name = started.machine in ("", machine_name())
     if started.boot_id != boot_id():
-        return not 0.0 < started.started_unix < boot_unix()
-    return started.namespace not in ("", pid_namespace()) and started.machine != machine_name()
+        return not (same_name and 0.0 < started.started_unix < boot_unix())
+    return started.namespace not in ("", pid_namespace()) and not same_name
 
 
 def ended_by_restart(job: JobLayout, now: StartAnswer) -> bool:

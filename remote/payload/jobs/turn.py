@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, FrozenSet, Iterator, Optional, Tuple
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs.records import Queued
 from remote.payload.jobs.state import JobObservation, current_job, judge_job
-from remote.payload.processes.identity import boot_id, is_alive, read_process
+from remote.payload.processes.identity import boot_id, is_alive, pid_namespace, read_process
 from remote.protocol.jobs import JobSpec, JobState, Started
 from remote.protocol.layout import PROJECTS, JobLayout, RunLayout
 
@@ -102,7 +102,8 @@ def _is_ahead(before: str, job: JobLayout, spec: JobSpec) -> bool:
 def record_waiting(job: JobLayout) -> None:
     """Record that this process waits for the turn of the job."""
     me = read_process(os.getpid())
-    write_record(job.queued, Queued(os.getpid(), me.ticks if me is not None else 0, boot_id()))
+    ticks = me.ticks if me is not None else 0
+    write_record(job.queued, Queued(os.getpid(), ticks, boot_id(), pid_namespace()))
 
 
 def why_waiting(job: JobLayout, observed: JobObservation) -> str:

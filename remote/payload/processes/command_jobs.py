@@ -13,7 +13,8 @@ from remote.payload.processes.slurm_queue import SQUEUE, is_living, without_filt
 SUBMITS = "command-submits-jobs"
 """The name of the finding about a command that has submitted jobs."""
 QUEUE_DEADLINE_S = 10.0
-CANCEL_FOR_S = 30.0
+CANCEL_FOR_S = 60.0
+"""Longer than Slurm's usual KillWait, the time in which a cancelled job may save a checkpoint."""
 CANCEL_EVERY_S = 1.0
 COLUMNS = (32, 16, 32, 256, 4096)
 """The widths, in bytes, of a job's number, whether it is a batch job, its state, name and working folder."""
@@ -21,10 +22,14 @@ FORMAT = ",".join(map("{}:{}".format, ("JobID", "BatchFlag", "State", "Name", "W
 
 
 class Listed(NamedTuple):
-    """A living job of Slurm. `batch` is False for a job of `srun` or `salloc`, which ends with that program."""
+    """A living job of Slurm. `batch` is False for a job of `srun` or `salloc`, which ends with that program.
+
+    `ending`: its command has ended, or Slurm is ending it.
+    """
 
     number: int
     batch: bool
+    ending: bool
 
 
 class CommandJobs:
@@ -44,10 +49,15 @@ class CommandJobs:
         """Return True if squeue is installed and answers."""
         return self._squeue is not None and self._listed() is not None
 
-    def submitted(self) -> Optional[Tuple[int, ...]]:
-        """Return the numbers of the living jobs that were submitted with sbatch, or None if squeue fails."""
+    def submitted(self, *, ending: bool = False) -> Optional[Tuple[int, ...]]:
+        """Return the numbers of the living jobs that were submitted with sbatch, or None if squeue fails.
+
+        Jobs whose end has begun are included only if `ending` is True: `sbatch --wait` may return before their end.
+        """
         listed = self._listed()
-        return tuple(dict.fromkeys(job.number for job in listed if job.batch)) if listed is not None else None
+        if listed is None:
+            return None
+        return tuple(dict.fromkeys(job.number for job in listed if job.batch and (ending or not job.ending)))
 
     def cancel(
         self,
@@ -61,7 +71,8 @@ class CommandJobs:
         """
         deadline = clock() + CANCEL_FOR_S
         while (listed := self._listed()) and clock() < deadline:
-            read_output(("scancel", "--", *(str(job.number) for job in listed)), QUEUE_DEADLINE_S, self._environment)
+            if running := [str(job.number) for job in listed if not job.ending]:
+                read_output(("scancel", "--", *running), QUEUE_DEADLINE_S, self._environment)
             pause()
         return tuple(dict.fromkeys(job.number for job in listed)) if listed is not None else None
 
@@ -73,7 +84,7 @@ class CommandJobs:
         return [*filter(None, map(self._parse, printed.split(b"\n")))] if printed is not None else None
 
     def _parse(self, line: bytes) -> Optional[Listed]:
-        """Return the job in a line of squeue, or None for a job of another folder, or one whose command has ended."""
+        """Return the job in a line of squeue, or None for a job of another folder, or one that has ended."""
         values, at = [], 0
         for width in COLUMNS:
             values.append(os.fsdecode(line[at : at + width].strip()))
@@ -81,6 +92,6 @@ class CommandJobs:
         number, batch, state, name, folder = values
         inside = folder and f"{os.path.realpath(folder)}/".startswith(f"{self._folder}/")
         own = number in self._own or name in self._own
-        if not inside or own or not is_living(state) or state == "COMPLETING" or not number.isdigit():
+        if not inside or own or not is_living(state) or not number.isdigit():
             return None
-        return Listed(int(number), batch == "1")
+        return Listed(int(number), batch == "1", state == "COMPLETING")

@@ -58,6 +58,7 @@ def test_only_living_batch_jobs_below_the_folder_count(cluster: Cluster, tmp_pat
         f"x 1 RUNNING {inside}",
     )
     assert CommandJobs(str(inside), cluster.environment).submitted() == (1, 3)
+    assert CommandJobs(str(inside), cluster.environment).submitted(ending=True) == (1, 3, 6)
 
 
 def test_the_slurm_job_in_which_the_command_itself_runs_does_not_count(cluster: Cluster, tmp_path: Path) -> None:
@@ -100,6 +101,12 @@ def test_the_jobs_of_srun_are_cancelled_too(cluster: Cluster, tmp_path: Path) ->
     cluster.list(f"1 1 RUNNING {tmp_path}", f"2 0 RUNNING {tmp_path}", "3 1 RUNNING /elsewhere")
     assert cancel(CommandJobs(str(tmp_path), cluster.environment)) == ()
     assert "-- 1 2" in cluster.calls.read_text().splitlines()
+
+
+def test_a_cancelled_job_is_awaited_while_it_saves(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.list(f"1 1 COMPLETING {tmp_path}")
+    assert cancel(CommandJobs(str(tmp_path), cluster.environment)) == (1,)
+    assert "1" not in cluster.calls.read_text()
 
 
 def test_a_job_that_cannot_be_cancelled_is_awaited_for_a_limited_time(cluster: Cluster, tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +33,8 @@ NOW = time.time()
         (Started(1, 1, boot_id(), namespace="pid:[1]", machine=os.uname().nodename), False),  # a restarted container
         (Started(1, 1, "another", started_unix=NOW), True),
         (Started(1, 1, "another", started_unix=boot_unix() - 60.0), False),  # this machine was restarted
+        (Started(1, 1, "another", started_unix=boot_unix() - 60.0, machine=os.uname().nodename), False),
+        (Started(1, 1, "another", started_unix=boot_unix() - 60.0, machine="login2"), True),
     ],
 )
 def test_a_job_is_elsewhere_unless_a_restart_has_ended_it(started: Started, elsewhere: bool) -> None:
@@ -84,3 +88,24 @@ def test_the_supervisor_obeys_a_request_that_comes_without_a_signal(bench: Bench
     result = until(lambda: bench.survey().result, "the end")
     assert result.stopped
     assert len(bench.events("saved")) == 1
+
+
+def test_a_queued_job_is_seen_and_stopped_from_another_machine(bench: Bench, leave: Callable[[], None]) -> None:
+    bench.start("--steps", 100000, request={"queue": True})
+    second = replace(bench, run="tiny-22222222")
+    second.start("--steps", 1, request={"queue": True})
+    leave()
+    assert judge_job(second.layout, 1).state is JobState.RUNNING
+    assert judge_job(bench.layout, 1).state is JobState.RUNNING
+    write_record(second.job().stop, StopRequest(30.0, time.time()))
+    result = until(lambda: second.survey().result, "the end")
+    assert (result.stopped, result.reason) == (True, "stopped before it began")
+
+
+def test_a_request_to_stop_does_not_apply_to_a_job_that_is_started_again(bench: Bench) -> None:
+    """A stop that failed, such as without an answer of Slurm, leaves its request."""
+    Path(bench.job().root).mkdir(parents=True)
+    write_record(bench.job().stop, StopRequest(30.0, time.time()))
+    bench.start("--steps", 4)
+    result = until(lambda: bench.survey().result, "the end")
+    assert (result.exit, result.stopped) == (0, False)
