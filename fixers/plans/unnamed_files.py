@@ -23,6 +23,7 @@ from remote.protocol.findings import Finding
 NOT_NAMED = "files that the command does not use"
 WORD = re.compile(rb"[\w.+-]+")
 ENDINGS = (*YAML, *JSON, *INI, ".toml", ".ipynb")
+MOST_COMPUTED = 100_000
 IN_STRING = re.compile(rb"[\"'/=]([\w.+-]+)(?=[\"'/])")
 """Matches a part of a path in a string of Python code, where a name may have no ending."""
 ENDING = re.compile(r"(?:{})\b".format("|".join(map(re.escape, ENDINGS))).encode(), re.IGNORECASE)
@@ -65,27 +66,40 @@ def _path(each: FileChange | HostChange | Finding) -> str:
     return each.path if isinstance(each, FileChange) else ""
 
 
+def _parts(path: str) -> tuple[str, ...]:
+    """Return the words by which a text may name the file: its name, its stem, its ending and the name of its folder."""
+    name = basename(path)
+    return (name, *splitext(name), basename(dirname(path)))
+
+
 def _may_be_unnamed(path: str) -> bool:
     return path.endswith(".ipynb") or (reads_config(path) and not reads_commands(path))
 
 
 class _Names:
-    """The names in texts: `words` in any place, and `stems` in places where a name may have no ending.
+    """The names of the files `paths` in texts: `words` in any place, and `stems` where a name may have no ending.
 
-    `computed`: the first and the last part of each computed name. `listed`: the endings of wildcards such as `*.json`.
+    `computed`: the first and the last part of each computed name, at most MOST_COMPUTED of them; with more, each file
+    may be named. `listed`: the endings of wildcards such as `*.json`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, paths: Iterable[str]) -> None:
+        # Texts may contain many more words than memory should hold.
+        self.wanted = frozenset(part.encode() for path in paths for part in _parts(path))
         self.words: set[bytes] = set()
         self.stems: set[bytes] = set()
         self.computed: set[tuple[bytes, bytes]] = set()
         self.listed: set[bytes] = set()
 
     def add(self, text: bytes, *, is_python: bool = False) -> None:
-        found = set() if is_python else {each.strip(b".") for each in WORD.findall(text)}
-        self.words |= found
-        self.stems |= set(IN_STRING.findall(text)) if is_python else found
+        pattern, group = (IN_STRING, 1) if is_python else (WORD, 0)
+        words = (word for each in pattern.finditer(text) for word in (each[group], each[group].strip(b".")))
+        found = self.wanted.intersection(words)
+        self.stems |= found
+        self.words |= set() if is_python else found
         for each in ENDING.finditer(text):
+            if len(self.computed) > MOST_COMPUTED:
+                return
             self._add_name(AROUND.split(text[max(0, each.start() - LONGEST) : each.end()])[-1])
 
     def _add_name(self, name: bytes) -> None:
@@ -93,14 +107,16 @@ class _Names:
             name = b"{}" + name.rpartition(b"}")[2]
         parts = VALUE.split(name)
         if len(parts) == 1:
-            self.words.add(name)
+            self.words |= {name} & self.wanted
         elif parts[0] or not name.startswith(b"*"):
             self.computed.add((parts[0], parts[-1]))
         else:
-            self.listed.add(parts[-1])
+            self.listed |= {parts[-1]} & self.wanted
 
     def hold(self, path: str) -> bool:
         """Return True if the texts may name the file."""
+        if len(self.computed) > MOST_COMPUTED:
+            return True
         name = basename(path).encode()
         if name in self.words or path.endswith(".ipynb"):
             return name in self.words
@@ -117,13 +133,13 @@ class _Names:
 
 def _names_of(site: Site, command: str) -> _Names:
     """Return the names in the config, in the code and commands of the project, and in the settings that these name."""
-    tree, names = site.tree, _Names()
-    names.add(json.dumps([command, dict(site.config), dict(site.environment)], default=str).encode())
-    paths = tuple(tree.paths())
-    for path, text in _texts(tree, paths, lambda each: each.endswith(".py") or reads_commands(each)):
-        names.add(text, is_python=path.endswith(".py"))
+    tree, paths = site.tree, tuple(site.tree.paths())
     started = {normpath(word) for word in SEPARATOR.split(command)}
     waiting = {each for each in paths if _may_be_unnamed(each) or (each in started and not each.endswith(".py"))}
+    names = _Names(waiting)
+    names.add(json.dumps([command, dict(site.config), dict(site.environment)], default=str).encode())
+    for path, text in _texts(tree, paths, lambda each: each.endswith(".py") or reads_commands(each)):
+        names.add(text, is_python=path.endswith(".py"))
     while named := {each for each in waiting if each in started or names.hold(each)}:
         waiting -= named
         for _, text in _texts(tree, named, lambda each: not each.endswith(".ipynb")):

@@ -7,7 +7,7 @@ import pytest
 from fixers.frame.change import FileChange
 from fixers.frame.site import Site
 from fixers.plans.site_plan import plan_fixes
-from fixers.plans.unnamed_files import NOT_NAMED, _Names
+from fixers.plans.unnamed_files import MOST_COMPUTED, NOT_NAMED, _Names
 from fixers.registry import SOURCE_NAMES
 from tests.fixers.casebook import TITAN_RTX
 from tests.fixers.setup_rig import MemoryTree
@@ -109,6 +109,16 @@ def test_without_a_command_every_file_is_changed(config):
     ],
 )
 def test_a_computed_name_names_the_files_that_it_may_be(text, path, held):
-    names = _Names()
+    names = _Names([path])
     names.add(text, is_python=True)
     assert names.hold(path) is held
+
+
+def test_SE_a_text_with_many_names_needs_no_memory_for_them():
+    names = _Names(["conf/a.json"])
+    names.add(b"\n".join(b'"w%d"' % number for number in range(1000)))
+    names.add(b"".join(b"'/x%d'" % number for number in range(1000)), is_python=True)
+    assert not names.words and not names.stems
+    names.add(b"".join(b"'a%d{}.json'," % number for number in range(MOST_COMPUTED + 10)), is_python=True)
+    assert len(names.computed) == MOST_COMPUTED + 1
+    assert names.hold("conf/a.json"), "with so many computed names, each file may be named"
