@@ -97,10 +97,13 @@ def _log(screen: Screen, what: str) -> Log:
         return Log(*tail_of(sys.stdin.buffer).text(), "standard input", root=every[0].root)
     path = Path(what) if what else _newest_proof_output(every, max(map(began_unix, notes), default=0.0)) or Path()
     if is_file(path):
-        with path.open("rb") as file:
-            wide = file.read(2) == codecs.BOM_UTF16_LE
-            file.seek(0)
-            tail = tail_of(file)
+        try:
+            with path.open("rb") as file:
+                wide = file.read(2) == codecs.BOM_UTF16_LE
+                file.seek(0)
+                tail = tail_of(file)
+        except OSError as error:
+            raise BadUsage(f"{what or path} cannot be read: {error.strerror}", where="FILE|RUN|-") from error
         return Log(*(tail.utf16() if wide else tail.text()), what or os.path.relpath(path), root=every[0].root)
     if what and not notes_named(notes, what):
         raise BadUsage(

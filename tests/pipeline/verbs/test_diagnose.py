@@ -82,6 +82,20 @@ def test_a_log_that_powershell_wrote_is_read(
     assert (one["check"], one["line"]) == ("fp16-unscale", 2)
 
 
+def test_a_file_that_cannot_be_read_is_a_usage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "log.txt").write_text("x")
+    monkeypatch.chdir(tmp_path)
+
+    def refuse(file: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pipeline.verbs.diagnose.tail_of", refuse)
+    assert run(["diagnose", "log.txt"]) == 2
+    assert "log.txt cannot be read: Permission denied" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("what", "name"), [("train.log", "train.log"), ("-", "standard input")])
 def test_a_log_without_a_known_error_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], what: str, name: str
