@@ -30,6 +30,8 @@ from remote.protocol.layout import JobLayout, RunLayout
 LEFTOVER_GRACE_S = 10.0
 TICK_S = 1.0
 ENDING_TICK_S = 0.05
+CANCEL_AT_LIMIT_S = 10.0
+BEAT_S = 10.0
 RESERVE_BYTES = 64 * 1024
 
 
@@ -146,9 +148,17 @@ class JobLoop:
         return result
 
     def _jobs_in_slurm(self) -> Tuple[int, ...]:
-        """Return the numbers of the jobs that the command has left in Slurm. They are named in the job's output."""
-        ended_by_request = self._signals.sigterm_received or os.path.exists(self._job.stop)
-        if self._command_jobs is None or (ended_by_request and not self._refused):
+        """Return the numbers of the jobs that the command has left in Slurm. They are named in the job's output.
+
+        `stop` cancels such jobs itself. At Slurm's time limit, halfstep continues the run: the job with which a script
+        continues itself is cancelled. After another SIGTERM, no job of the run starts beside them.
+        """
+        if self._command_jobs is None:
+            return ()
+        if self._signals.at_time_limit and not self._refused:
+            self._command_jobs.cancel(for_s=CANCEL_AT_LIMIT_S)
+            return ()
+        if not self._refused and (self._signals.sigterm_received or os.path.exists(self._job.stop)):
             return ()
         numbers = (self._command_jobs.cancel() if self._refused else self._command_jobs.submitted()) or ()
         if numbers:
@@ -159,9 +169,13 @@ class JobLoop:
     def _until_ended(self) -> Tuple[int, ...]:
         """Return the pids that survived SIGKILL, once all other processes have ended."""
         ending: Optional[Ending] = None
+        next_beat = 0.0
         while True:
             exited = self._has_exited()
             now = time.monotonic()
+            if now >= next_beat:
+                next_beat = now + BEAT_S
+                self._show_life()
             request = read_record(self._job.stop, StopRequest)
             ending = ending or self._begin_ending(exited, request, now)
             if ending is not None:
@@ -172,6 +186,11 @@ class JobLoop:
             with contextlib.suppress(OSError, ValueError):
                 self._monitor.check(now)
             self._signals.wait(ENDING_TICK_S if ending is not None else TICK_S)
+
+    def _show_life(self) -> None:
+        """Change the time of supervisor.json: a machine that does not see this process's lock sees that it is alive."""
+        with contextlib.suppress(OSError):
+            os.utime(self._job.supervisor)
 
     def _begin_ending(self, exited: bool, request: Optional[StopRequest], now: float) -> Optional[Ending]:
         """Return an `Ending` if processes must be ended, otherwise None.

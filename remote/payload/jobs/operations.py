@@ -24,10 +24,9 @@ from remote.payload.jobs.supervisor_start import launch_job, on_record, queue_ar
 from remote.payload.jobs.turn import jobs_before, turn_of
 from remote.payload.output.job_folder import newest_job
 from remote.payload.probes.machine import user_name
-from remote.payload.processes.command_jobs import CANCEL_EVERY_S, CommandJobs
+from remote.payload.processes.command_jobs import CANCEL_EVERY_S
 from remote.payload.processes.identity import Process, is_alive, send_signal
 from remote.payload.processes.slurm_queue import is_living
-from remote.payload.processes.variables import expand_variables
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
 from remote.payload.request.refusal import Refusal
@@ -127,7 +126,7 @@ def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
             hint = shell_command("pipeline attach {}, or pipeline stop {}", spec.run, spec.run)
             message = f"job {number} of {spec.run} is still running{orphans}"
             raise Refusal("busy", message, where=spec.run, hint=hint, exit_code=ExitCode.BUSY)
-    if in_slurm := _command_jobs(run).submitted(ending=True):
+    if in_slurm := slurm.jobs_of_command(run).submitted(ending=True):
         message = f"an earlier job of {spec.run} submitted jobs to Slurm, which still run: {_listed(in_slurm)}"
         hint = shell_command("pipeline stop {}", spec.run)
         raise Refusal("busy", message, where=spec.run, hint=hint, exit_code=ExitCode.BUSY)
@@ -136,14 +135,6 @@ def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
 def _place(started: Optional[Started]) -> str:
     elsewhere = started is not None and state.is_elsewhere(started)
     return f" on another machine or in another container ({started.machine})" if started and elsewhere else ""
-
-
-def _command_jobs(run: RunLayout) -> CommandJobs:
-    """Return the jobs that the command of the run has submitted to Slurm. A run without a job has none."""
-    number = newest_job(run)
-    spec = read_record(run.job(number).spec, JobSpec) if number else None
-    environment = {**os.environ, **expand_variables(spec.environment)} if spec is not None else {}
-    return CommandJobs(run.root, environment, slurm.own_jobs(run))
 
 
 def _remove_leftovers(run: RunLayout) -> None:
@@ -239,7 +230,11 @@ def stop(call: Call) -> Dict[str, Any]:
         number = ended.next_job
         _stop_job(call, run, number)
     now = judge_job(run, number)
-    in_slurm = _command_jobs(run).cancel(lambda: _pause(call))
+    if now.state is JobState.RUNNING:
+        # This stop failed. A supervisor that adopts the job later must not obey its request.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(run.job(number).stop)
+    in_slurm = slurm.jobs_of_command(run).cancel(lambda: _pause(call))
     if in_slurm is None and not (now.started is not None and now.started.has_slurm):
         in_slurm = ()  # squeue is installed, but has never answered
     left = tuple(process.pid for process in orphans_of(run, run.job(number))) if number else ()

@@ -12,10 +12,13 @@ from typing import Dict, FrozenSet, Iterable, List, Optional, Sequence
 from remote.payload.files.records import read_record
 from remote.payload.jobs.records import Submitted
 from remote.payload.output.job_folder import newest_job
+from remote.payload.processes.command_jobs import CommandJobs
 from remote.payload.processes.output import read_output
 from remote.payload.processes.slurm_queue import SQUEUE, is_living, without_filters
+from remote.payload.processes.variables import expand_variables
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
+from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import JobLayout, RunLayout
 from remote.protocol.slurm import SBATCH_OPTION
 
@@ -46,6 +49,14 @@ def own_jobs(run: RunLayout) -> FrozenSet[str]:
     jobs = [run.job(number) for number in range(1, newest_job(run) + 2)]
     submitted = map(read_submitted, jobs)
     return frozenset([*map(unit_name, jobs), *(one.slurm_job for one in submitted if one is not None)])
+
+
+def jobs_of_command(run: RunLayout) -> CommandJobs:
+    """Return the jobs that the command of the run has submitted itself. A run without a job has none."""
+    number = newest_job(run)
+    spec = read_record(run.job(number).spec, JobSpec) if number else None
+    environment = {**os.environ, **expand_variables(spec.environment)} if spec is not None else {}
+    return CommandJobs(run.root, environment, own_jobs(run))
 
 
 def poll_interval_s(job: JobLayout, usual_s: float) -> float:

@@ -106,11 +106,14 @@ def _unsupervised(run: RunLayout, number: int) -> _Unsupervised:
 
 
 def _writes_elsewhere(run: RunLayout, job: JobLayout) -> bool:
-    """Return True if processes that cannot be seen from here have written to the run in the last SILENT_AFTER_S."""
+    """Return True if processes that cannot be seen from here have written to the run in the last SILENT_AFTER_S.
+
+    The supervisor changes the time of supervisor.json every BEAT_S seconds.
+    """
     started = read_record(job.supervisor, Started)
     if started is None or not is_elsewhere(started) or slurm.read_submitted(job) is not None:
         return False
-    for path in (run.progress, job.output, job.gauges):
+    for path in (job.supervisor, run.progress, job.output, job.gauges):
         with contextlib.suppress(OSError):
             if abs(time.time() - os.stat(path).st_mtime) < SILENT_AFTER_S:
                 return True

@@ -71,7 +71,7 @@ class Bench:
     def silence(self) -> None:
         """Make the files of the job as old as those of a job that has ended."""
         job, old = self.job(), time.time() - SILENT_AFTER_S - 1.0
-        for path in (self.layout.progress, job.output, job.gauges):
+        for path in (job.supervisor, self.layout.progress, job.output, job.gauges):
             if Path(path).exists():
                 os.utime(path, (old, old))
 

@@ -8,18 +8,19 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from remote.payload.files.records import write_record
 from remote.payload.jobs import operations, state
 from remote.payload.jobs.records import StopRequest
-from remote.payload.jobs.state import is_elsewhere, judge_job
+from remote.payload.jobs.state import SILENT_AFTER_S, is_elsewhere, judge_job
 from remote.payload.processes.identity import boot_id, boot_unix, descendants, pid_namespace
 from remote.protocol.jobs import JobState, Started
 from tests.lab.processes import alive
 from tests.lab.wait import until
-from tests.remote.jobs.jobs_bench import Bench
+from tests.remote.jobs.jobs_bench import PROJECT, Bench
 
 NOW = time.time()
 
@@ -109,3 +110,25 @@ def test_a_request_to_stop_does_not_apply_to_a_job_that_is_started_again(bench: 
     bench.start("--steps", 4)
     result = until(lambda: bench.survey().result, "the end")
     assert (result.exit, result.stopped) == (0, False)
+
+
+def test_a_supervisor_without_a_visible_lock_shows_that_it_is_alive(bench: Bench) -> None:
+    """On a file system whose locks hold on one machine only, another machine sees none."""
+    bench.start("--until", "/never")
+    until(lambda: bench.survey().started, "the start")
+    bench.silence()
+    until(lambda: os.stat(bench.job().supervisor).st_mtime > time.time() - SILENT_AFTER_S, "a beat", seconds=60.0)
+
+
+def test_a_stop_that_failed_leaves_no_request(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.start("--steps", 100000)
+    until(lambda: bench.survey().progress, "a step")
+
+    def fail(call: object, run: object, number: int) -> None:
+        Path(bench.job().stop).write_text("not valid yet")
+
+    monkeypatch.setattr(operations, "_stop_job", fail)
+    monkeypatch.setattr(operations, "run_layout", lambda call, project, run: bench.layout)
+    answer = operations.stop(SimpleNamespace(args={"project": PROJECT, "run": bench.run}))
+    assert answer["state"] == "running"
+    assert not Path(bench.job().stop).exists()
