@@ -89,6 +89,18 @@ class Log:
         return any(one.check == "not-begun" for one in self.stale)
 
 
+def _text_of(path: Path) -> tuple[str, int]:
+    """Return the end of a log file, and the number of its first line."""
+    try:
+        with path.open("rb") as file:
+            wide = file.read(2) == codecs.BOM_UTF16_LE
+            file.seek(0)
+            tail = tail_of(file)
+    except OSError as error:
+        raise BadUsage(f"{path} cannot be read: {error.strerror}", where="FILE|RUN|-") from error
+    return tail.utf16() if wide else tail.text()
+
+
 def _log(screen: Screen, what: str) -> Log:
     every = project_records(Path.cwd())
     notes = [note for records in every for note in list_notes(records)]
@@ -97,14 +109,7 @@ def _log(screen: Screen, what: str) -> Log:
         return Log(*tail_of(sys.stdin.buffer).text(), "standard input", root=every[0].root)
     path = Path(what) if what else _newest_proof_output(every, max(map(began_unix, notes), default=0.0)) or Path()
     if is_file(path):
-        try:
-            with path.open("rb") as file:
-                wide = file.read(2) == codecs.BOM_UTF16_LE
-                file.seek(0)
-                tail = tail_of(file)
-        except OSError as error:
-            raise BadUsage(f"{what or path} cannot be read: {error.strerror}", where="FILE|RUN|-") from error
-        return Log(*(tail.utf16() if wide else tail.text()), what or os.path.relpath(path), root=every[0].root)
+        return Log(*_text_of(path), what or os.path.relpath(path), root=every[0].root)
     if what and not notes_named(notes, what):
         raise BadUsage(
             f"{what!r} is neither a file nor a run of this project", where="FILE|RUN|-", hint="pipeline list"
