@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
+from os import fsencode
 from posixpath import basename, dirname, join, normpath, splitext
 
 from fixers.frame.change import FileChange
@@ -111,7 +112,7 @@ class Owners:
         if module.starts or module.infers or (CALLS.search(data) and not DEFINES.search(data)):
             return None
         folder = f"{dirname(path)}/"
-        dotted = [each.replace("/", ".").encode() for each in (splitext(path)[0], dirname(path)) if each]
+        dotted = [fsencode(each.replace("/", ".")) for each in (splitext(path)[0], dirname(path)) if each]
         forms = ((name, WORD if b"." in name else QUOTED) for name in dotted)
         naming = {program for name, form in forms for program in self._naming(path, name, form)}
         return tuple(each for each in self.programs if _computes_names(each, folder, each in naming)) or None
@@ -124,7 +125,7 @@ class Owners:
         if path not in self.settings:
             self.settings[path] = None  # files that inherit each other
             if only_assigns(data):
-                name = basename(path).encode()
+                name = fsencode(basename(path))
                 texts = (each for each in self._texts_with(name, WORD) if each[0] != path)
                 found = dict.fromkeys(each for text in texts for each in self._given(path, *text))
                 self.settings[path] = tuple(found) or None
@@ -148,7 +149,7 @@ class Owners:
             return self.programs
         libraries = OF_ACCELERATE if is_of_accelerate(path, data) else OF_DEEPSPEED
         using = tuple(each for each in self.programs if imports_any(each, libraries))
-        named = tuple(each for each in self._naming(path, basename(path).encode()) if each in using)
+        named = tuple(each for each in self._naming(path, fsencode(basename(path))) if each in using)
         if named or self._linked(path, COMPUTED):
             return named or using
         return () if self._names_known_format else using
@@ -157,7 +158,7 @@ class Owners:
     def _names_known_format(self) -> bool:
         """Whether a text of the project names a config of Accelerate or DeepSpeed."""
         known = (each for each, text in self.texts if is_known_format(each, text))
-        return any(any(self._holding(each, basename(each).encode(), WORD)) for each in known)
+        return any(any(self._holding(each, fsencode(basename(each)), WORD)) for each in known)
 
     def _reading(self, path: str, data: bytes) -> tuple[Program, ...] | None:
         """Return the programs that may read the config, by its name, its stem or its folder, or None."""
@@ -172,8 +173,8 @@ class Owners:
         `form`: the pattern for the folder's name, FOLDER or COMPUTED.
         """
         folder, name = dirname(path), basename(path)
-        found = self._naming(path, name.encode()) or self._naming(path, splitext(name)[0].encode())
-        return found or (self._naming(path, basename(folder).encode(), form) if folder else ())
+        found = self._naming(path, fsencode(name)) or self._naming(path, fsencode(splitext(name)[0]))
+        return found or (self._naming(path, fsencode(basename(folder)), form) if folder else ())
 
     def _nearest(self, path: str, found: tuple[Program, ...]) -> tuple[Program, ...]:
         """Return the programs in the nearest folder above the config, and the programs that name its whole path.
@@ -184,7 +185,7 @@ class Owners:
         if not above:
             return found
         nearest = max(len(dirname(each.entry)) for each in above)
-        named = self._naming(path, path.encode())
+        named = self._naming(path, fsencode(path))
         return tuple(each for each in found if each in named or (each in above and len(dirname(each.entry)) == nearest))
 
     def _naming(self, path: str, name: bytes, form: bytes = WORD) -> tuple[Program, ...]:
@@ -206,7 +207,7 @@ class Owners:
     def _names(self, where: str, text: bytes, path: str, name: bytes, form: bytes) -> bool:
         """Return True if `name`, as it occurs in `text`, may refer to the file `path`."""
         if form == COMPUTED:
-            own = basename(path).encode()
+            own = fsencode(basename(path))
             return any(may_name(each, own) for each in re.findall(form % re.escape(name), text))
         named = dirname(path) if form == FOLDER else path
         return form == QUOTED or b"/" in name or contains_path(where, text, named, name, self.folders)
@@ -261,7 +262,7 @@ class Owners:
 
 def commands_naming(configs: Iterable[str], changes: Iterable[FileChange]) -> frozenset[str]:
     """Return the paths of the changed command files that name one of the configs."""
-    names = [basename(path).encode() for path in configs]
+    names = [fsencode(basename(path)) for path in configs]
     commands = (each for each in changes if reads_commands(each.path))
     return frozenset(each.path for each in commands if any(name in each.before for name in names))
 

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from os import fsencode
 from posixpath import basename, dirname, normpath, splitext
 
 from fixers.frame.change import FileChange, HostChange, Plan, SkippedPlace
@@ -85,7 +86,7 @@ class _Names:
 
     def __init__(self, paths: Iterable[str]) -> None:
         # Texts may contain many more words than memory should hold.
-        self.wanted = frozenset(part.encode() for path in paths for part in _parts(path))
+        self.wanted = frozenset(fsencode(part) for path in paths for part in _parts(path))
         self.words: set[bytes] = set()
         self.stems: set[bytes] = set()
         self.computed: set[tuple[bytes, bytes]] = set()
@@ -117,11 +118,11 @@ class _Names:
         """Return True if the texts may name the file."""
         if len(self.computed) > MOST_COMPUTED:
             return True
-        name = basename(path).encode()
+        name = fsencode(basename(path))
         if name in self.words or path.endswith(".ipynb"):
             return name in self.words
-        stem, ending = (each.encode() for each in splitext(basename(path)))
-        folder = basename(dirname(path)).encode()
+        stem, ending = (fsencode(each) for each in splitext(basename(path)))
+        folder = fsencode(basename(dirname(path)))
         is_listed = ending in self.listed and (not folder or folder in self.stems)
         return stem in self.stems or is_listed or self._compute(stem, ending)
 

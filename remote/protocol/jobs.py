@@ -68,8 +68,8 @@ class JobSpec:
 class Started:
     """The supervisor of a job, identified by pid, start time in clock ticks, boot id and pid namespace.
 
-    `machine` is the name of its machine or container. `has_slurm`: squeue answered when the job began, so a later
-    failure of squeue is worth a warning.
+    `machine` is the name of its machine or container. `sigterm`: it has received a SIGTERM. `has_slurm`: squeue
+    answered when the job began, so a later failure of squeue is worth a warning.
     """
 
     pid: int
@@ -82,6 +82,7 @@ class Started:
     has_slurm: bool = False
     namespace: Identifier = ""
     machine: Identifier = ""
+    sigterm: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Optional, Tuple
 from remote.payload.checkpoints.adapter import adapter_saved_since
 from remote.payload.checkpoints.published import newest_verified
 from remote.payload.files.records import read_record
-from remote.payload.jobs.exit_recorder import read_exit
+from remote.payload.jobs.exit_recorder import read_exit, received_sigterm
 from remote.payload.jobs.verdict import Evidence, has_failed_rank, judge_end, launcher_got_sigterm
 from remote.protocol.jobs import JobSpec, Progress, Started
 from remote.protocol.layout import JobLayout, RunLayout
@@ -48,7 +48,7 @@ def gather_evidence(
     return Evidence(
         status=status,
         stop_requested=os.path.exists(job.stop),
-        sigterm_received=sigterm_received or (not on_nodes and launcher_got_sigterm(output)),
+        sigterm_received=sigterm_received or received_sigterm(job) or (not on_nodes and launcher_got_sigterm(output)),
         at_time_limit=at_time_limit,
         oom_kills=oom_kills,
         checkpoint=checkpoint.name if checkpoint is not None else "",

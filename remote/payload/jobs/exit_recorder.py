@@ -14,6 +14,7 @@ from typing import NoReturn, Optional
 
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs.records import Exit
+from remote.protocol.jobs import Started
 from remote.protocol.layout import JobLayout
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -28,14 +29,22 @@ def read_exit(job: JobLayout) -> Optional[int]:
     return recorded.status if recorded is not None else None
 
 
+def received_sigterm(job: JobLayout) -> bool:
+    """Return True if the supervisor or the exit recorder received a SIGTERM, which may be the last that is known."""
+    started, recorded = read_record(job.supervisor, Started), read_record(job.exit, Exit)
+    return (started is not None and started.sigterm) or (recorded is not None and recorded.sigterm)
+
+
 def fork_recorded(job: JobLayout) -> None:
     """Fork, and return only in the child.
 
     The parent waits for the child, records the child's status and exits with the same status.
     """
-    trainer = 0
+    trainer, terminated = 0, False
 
     def forward(number: int, frame: Optional[FrameType]) -> None:
+        nonlocal terminated
+        terminated |= number == signal.SIGTERM
         if trainer:
             os.kill(trainer, number)
 
@@ -50,7 +59,7 @@ def fork_recorded(job: JobLayout) -> None:
     _, status = os.waitpid(trainer, 0)
     trainer = 0
     with contextlib.suppress(OSError):
-        write_record(job.exit, Exit(status))
+        write_record(job.exit, Exit(status, terminated))
     _end_like(status)
 
 

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import time
+from dataclasses import replace
 from types import FrameType
 from typing import Callable, List, Optional, Tuple
 
@@ -24,7 +25,7 @@ from remote.payload.processes.command_jobs import SUBMITS, CommandJobs
 from remote.payload.processes.ending import Ending
 from remote.payload.processes.identity import Process, boot_id, is_alive
 from remote.payload.proof.unhooked import UNSIGNED
-from remote.protocol.jobs import JobResult, JobSpec
+from remote.protocol.jobs import JobResult, JobSpec, Started
 from remote.protocol.layout import JobLayout, RunLayout
 
 LEFTOVER_GRACE_S = 10.0
@@ -187,6 +188,13 @@ class JobLoop:
                 self._monitor.check(now)
             self._signals.wait(ENDING_TICK_S if ending is not None else TICK_S)
 
+    def _record_sigterm(self) -> None:
+        """Record the SIGTERM for the supervisor that judges this job if this one is killed before the job has ended."""
+        started = read_record(self._job.supervisor, Started)
+        if self._signals.sigterm_received and started is not None:
+            with contextlib.suppress(OSError):
+                write_record(self._job.supervisor, replace(started, sigterm=True))
+
     def _show_life(self) -> None:
         """Change the time of supervisor.json: a machine that does not see this process's lock sees that it is alive."""
         with contextlib.suppress(OSError):
@@ -203,6 +211,7 @@ class JobLoop:
             self._write(f"halfstep stopped this training: {UNSIGNED}: {self._refused}")
             return Ending(self._processes, now, 0.0)
         if self._signals.sigterm_received or request is not None:
+            self._record_sigterm()
             return Ending(self._processes, now, request.grace_s if request is not None else self._spec.grace_s)
         if not exited:
             return None

@@ -9,9 +9,10 @@ from remote.protocol.dataclass import dataclass
 
 @dataclass(frozen=True)
 class Exit:
-    """exit.json: the wait(2) status of a job's first process."""
+    """exit.json: the wait(2) status of a job's first process, and whether its parent forwarded a SIGTERM to it."""
 
     status: int
+    sigterm: bool = False
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,8 @@ def _writes_elsewhere(run: RunLayout, job: JobLayout) -> bool:
     started = read_record(job.supervisor, Started)
     if started is None or not is_elsewhere(started) or slurm.read_submitted(job) is not None:
         return False
-    for path in (job.supervisor, run.progress, job.output, job.gauges):
+    newest = run.job(newest_job(run)).root == job.root
+    for path in (job.supervisor, job.output, job.gauges, *([run.progress] if newest else [])):
         with contextlib.suppress(OSError):
             if abs(time.time() - os.stat(path).st_mtime) < SILENT_AFTER_S:
                 return True

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import time
+from dataclasses import replace
 from typing import Dict, List, NamedTuple
 
 from remote.payload.checkpoints.kept import keep
@@ -130,7 +131,7 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     place_data(spec.data, run.code)
     gated = start_gated(argv, spec.cwd or run.code, environment, job.output, lambda: fork_recorded(job))
     child = read_process(gated.pid) or Process(gated.pid, os.getpid(), 0)
-    _record(job, child, backend, time.time(), has_slurm)
+    _record(job, child, backend, Started(0, 0, "", started_unix=time.time(), has_slurm=has_slurm))
     gated.open_gate()
     _close(notify_fd)
 
@@ -178,7 +179,7 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> Ended:
         raise SystemExit(f"{job.root} has no job to adopt")
     signals = Signals()
     child = Process(before.child_pid, 0, before.child_start_ticks)
-    _record(job, child, "adopted", before.started_unix, before.has_slurm)
+    _record(job, child, "adopted", before)
     # Only the supervisor that started the job had the secrets of the job.
     environment = job_environment(spec, run, Launch())
     command_jobs = CommandJobs(run.root, environment, own_jobs(run))
@@ -203,20 +204,19 @@ def _without(exit_recorder: int, processes: List[Process]) -> List[Process]:
     return [process for process in processes if process.pid != exit_recorder]
 
 
-def _record(job: JobLayout, child: Process, backend: str, started_unix: float, has_slurm: bool) -> None:
+def _record(job: JobLayout, child: Process, backend: str, earlier: Started) -> None:
+    """Record this supervisor. What is not about its processes is that of the `earlier` one."""
     me = read_process(os.getpid())
-    ticks = me.ticks if me is not None else 0
-    started = Started(
-        os.getpid(),
-        ticks,
-        boot_id(),
-        child.pid,
-        child.ticks,
-        backend,
-        started_unix,
-        has_slurm,
-        pid_namespace(),
-        machine_name(),
+    started = replace(
+        earlier,
+        pid=os.getpid(),
+        start_ticks=me.ticks if me is not None else 0,
+        boot_id=boot_id(),
+        child_pid=child.pid,
+        child_start_ticks=child.ticks,
+        backend=backend,
+        namespace=pid_namespace(),
+        machine=machine_name(),
     )
     write_record(job.supervisor, started)
 

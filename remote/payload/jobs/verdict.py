@@ -96,7 +96,7 @@ def _ended_by_sigterm(seen: Evidence, exit_code: int) -> bool:
 
 def _exit_code_and_signal(seen: Evidence) -> Tuple[int, int]:
     if seen.status is None:
-        return (0 if _all_steps(seen) and seen.adapter else 1), 0
+        return (0 if _all_steps(seen) and seen.adapter and not seen.slurm_left else 1), 0
     code = os.waitstatus_to_exitcode(seen.status)
     if code == 0 and seen.slurm_left:
         return 1, 0

@@ -122,3 +122,12 @@ def test_SE_a_text_with_many_names_needs_no_memory_for_them():
     names.add(b"".join(b"'a%d{}.json'," % number for number in range(MOST_COMPUTED + 10)), is_python=True)
     assert len(names.computed) == MOST_COMPUTED + 1
     assert names.hold("conf/a.json"), "with so many computed names, each file may be named"
+
+
+def test_a_name_that_is_no_utf8_names_its_file():
+    path = b"conf/caf\xe9.json".decode("utf-8", "surrogateescape")
+    names = _Names([path])
+    assert not names.hold(path)
+    names.add(b"python train.py conf/caf\xe9.json")
+    names.add(b"f'caf{x}.json'", is_python=True)
+    assert names.hold(path)
