@@ -25,6 +25,8 @@ NOT_NAMED = "files that the command does not use"
 WORD = re.compile(rb"[\w.+-]+")
 ENDINGS = (*YAML, *JSON, *INI, ".toml", ".ipynb")
 MOST_COMPUTED = 100_000
+MOST_ROUNDS = 20
+"""The length of a chain of settings files that name each other. At the end of a longer one, each file may be named."""
 IN_STRING = re.compile(rb"[\"'/=]([\w.+-]+)(?=[\"'/])")
 """Matches a part of a path in a string of Python code, where a name may have no ending."""
 ENDING = re.compile(r"(?:{})\b".format("|".join(map(re.escape, ENDINGS))).encode(), re.IGNORECASE)
@@ -80,8 +82,8 @@ def _may_be_unnamed(path: str) -> bool:
 class _Names:
     """The names of the files `paths` in texts: `words` in any place, and `stems` where a name may have no ending.
 
-    `computed`: the first and the last part of each computed name, at most MOST_COMPUTED of them; with more, each file
-    may be named. `listed`: the endings of wildcards such as `*.json`.
+    `computed`: for the first part of each computed name, its possible last parts. With more than MOST_COMPUTED of them,
+    each file may be named. `listed`: the endings of wildcards such as `*.json`.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
@@ -89,7 +91,9 @@ class _Names:
         self.wanted = frozenset(fsencode(part) for path in paths for part in _parts(path))
         self.words: set[bytes] = set()
         self.stems: set[bytes] = set()
-        self.computed: set[tuple[bytes, bytes]] = set()
+        self.computed: dict[bytes, set[bytes]] = {}
+        self.names_all = False
+        self._count = 0
         self.listed: set[bytes] = set()
 
     def add(self, text: bytes, *, is_python: bool = False) -> None:
@@ -99,7 +103,7 @@ class _Names:
         self.stems |= found
         self.words |= set() if is_python else found
         for each in ENDING.finditer(text):
-            if len(self.computed) > MOST_COMPUTED:
+            if self.names_all:
                 return
             self._add_name(AROUND.split(text[max(0, each.start() - LONGEST) : each.end()])[-1])
 
@@ -110,13 +114,15 @@ class _Names:
         if len(parts) == 1:
             self.words |= {name} & self.wanted
         elif parts[0] or not name.startswith(b"*"):
-            self.computed.add((parts[0], parts[-1]))
+            self.computed.setdefault(parts[0], set()).add(parts[-1])
+            self._count += 1
+            self.names_all = self._count > MOST_COMPUTED
         else:
             self.listed |= {parts[-1]} & self.wanted
 
     def hold(self, path: str) -> bool:
         """Return True if the texts may name the file."""
-        if len(self.computed) > MOST_COMPUTED:
+        if self.names_all:
             return True
         name = fsencode(basename(path))
         if name in self.words or path.endswith(".ipynb"):
@@ -128,8 +134,14 @@ class _Names:
 
     def _compute(self, stem: bytes, ending: bytes) -> bool:
         """Return True if a computed name may be the stem with this ending."""
-        parts = ((stem[:end], stem[start:]) for end in range(len(stem) + 1) for start in range(end, len(stem) + 1))
-        return any(len(a) + len(b) >= SHORTEST and (a, b + ending) in self.computed for a, b in parts)
+        for at in range(len(stem) + 1):
+            rest = stem[at:]
+            for last in self.computed.get(stem[:at], ()):
+                # The last part of a computed name has the ending.
+                letters = at + len(last) - len(ending)
+                if letters >= max(at, SHORTEST) and (rest + ending).endswith(last):
+                    return True
+        return False
 
 
 def _names_of(site: Site, command: str) -> _Names:
@@ -141,10 +153,14 @@ def _names_of(site: Site, command: str) -> _Names:
     names.add(json.dumps([command, dict(site.config), dict(site.environment)], default=str).encode())
     for path, text in _texts(tree, paths, lambda each: each.endswith(".py") or reads_commands(each)):
         names.add(text, is_python=path.endswith(".py"))
-    while named := {each for each in waiting if each in started or names.hold(each)}:
+    for _ in range(MOST_ROUNDS):
+        named = {each for each in waiting if each in started or names.hold(each)}
+        if not named:
+            return names
         waiting -= named
         for _, text in _texts(tree, named, lambda each: not each.endswith(".ipynb")):
             names.add(text if len(text) <= MOST_BYTES else b"")
+    names.names_all = True
     return names
 
 

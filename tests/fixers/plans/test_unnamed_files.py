@@ -7,7 +7,7 @@ import pytest
 from fixers.frame.change import FileChange
 from fixers.frame.site import Site
 from fixers.plans.site_plan import plan_fixes
-from fixers.plans.unnamed_files import MOST_COMPUTED, NOT_NAMED, _Names
+from fixers.plans.unnamed_files import MOST_COMPUTED, NOT_NAMED, _Names, _names_of
 from fixers.registry import SOURCE_NAMES
 from tests.fixers.casebook import TITAN_RTX
 from tests.fixers.setup_rig import MemoryTree
@@ -121,7 +121,7 @@ def test_SE_a_text_with_many_names_needs_no_memory_for_them():
     assert not names.words and not names.stems
     names.add(b"".join(b"'a%d{}.json'," % number for number in range(MOST_COMPUTED + 10)), is_python=True)
     assert len(names.computed) == MOST_COMPUTED + 1
-    assert names.hold("conf/a.json"), "with so many computed names, each file may be named"
+    assert names.names_all and names.hold("conf/a.json")
 
 
 def test_a_name_that_is_no_utf8_names_its_file():
@@ -131,3 +131,12 @@ def test_a_name_that_is_no_utf8_names_its_file():
     names.add(b"python train.py conf/caf\xe9.json")
     names.add(b"f'caf{x}.json'", is_python=True)
     assert names.hold(path)
+
+
+def test_SE_long_chains_of_long_computed_names_end():
+    paths = [f"conf/{'x' * 200}{number}.json" for number in range(300)]
+    texts = (f'{{"next": "{"x" * 200}{number + 1}.json", "like": "{"y" * 100}{{}}.json"}}' for number in range(300))
+    files = dict(zip(paths, map(str.encode, texts), strict=True))
+    tree = MemoryTree({"train.py": b"", **files})
+    names = _names_of(Site(tree, config={"command": ["python", "train.py", paths[0]]}), f"python train.py {paths[0]}")
+    assert names.names_all and names.hold(paths[-1])
