@@ -25,6 +25,7 @@ def gather_evidence(
     spec: JobSpec,
     status: Optional[int],
     *,
+    stop_requested: bool = False,
     sigterm_received: bool = False,
     at_time_limit: bool = False,
     oom_kills: int = 0,
@@ -47,7 +48,7 @@ def gather_evidence(
     output = _read_tail(job.output)
     return Evidence(
         status=status,
-        stop_requested=os.path.exists(job.stop),
+        stop_requested=stop_requested or os.path.exists(job.stop),
         sigterm_received=sigterm_received or received_sigterm(job) or (not on_nodes and launcher_got_sigterm(output)),
         at_time_limit=at_time_limit,
         oom_kills=oom_kills,

@@ -112,6 +112,7 @@ class JobLoop:
         self._finish = finish
         self._refusal = refusal
         self._refused = ""
+        self._stop_requested = False
         self._command_jobs = command_jobs
         self._status: Optional[int] = None
         self._monitor = JobMonitor(run, job, spec, Limits())
@@ -131,6 +132,7 @@ class JobLoop:
             self._job,
             self._spec,
             self._status,
+            stop_requested=self._stop_requested,
             sigterm_received=self._signals.sigterm_received,
             at_time_limit=self._signals.at_time_limit,
             oom_kills=kills,
@@ -159,7 +161,7 @@ class JobLoop:
         if self._signals.at_time_limit and not self._refused:
             self._command_jobs.cancel(for_s=CANCEL_AT_LIMIT_S)
             return ()
-        if not self._refused and (self._signals.sigterm_received or os.path.exists(self._job.stop)):
+        if not self._refused and (self._signals.sigterm_received or self._stop_requested):
             return ()
         numbers = (self._command_jobs.cancel() if self._refused else self._command_jobs.submitted()) or ()
         if numbers:
@@ -178,6 +180,7 @@ class JobLoop:
                 next_beat = now + BEAT_S
                 self._show_life()
             request = read_record(self._job.stop, StopRequest)
+            self._stop_requested |= request is not None
             ending = ending or self._begin_ending(exited, request, now)
             if ending is not None:
                 if request is not None and request.grace_s <= 0:

@@ -19,7 +19,7 @@ from remote.payload.jobs.job_loop import LEFTOVER_GRACE_S
 from remote.payload.jobs.orphans import orphans_of
 from remote.payload.jobs.records import Queued, StopRequest, Submitted
 from remote.payload.jobs.same_work import claim_run
-from remote.payload.jobs.state import current_job, judge_job, observe_job, run_layout
+from remote.payload.jobs.state import current_job, judge_job, observe_job, run_layout, supervised
 from remote.payload.jobs.supervisor_start import launch_job, on_record, queue_array, remove_launches
 from remote.payload.jobs.turn import jobs_before, turn_of
 from remote.payload.output.job_folder import newest_job
@@ -230,7 +230,7 @@ def stop(call: Call) -> Dict[str, Any]:
         number = ended.next_job
         _stop_job(call, run, number)
     now = judge_job(run, number)
-    if now.state is JobState.RUNNING:
+    if now.state is JobState.RUNNING and not supervised(run, run.job(number)):
         # This stop failed. A supervisor that adopts the job later must not obey its request.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(run.job(number).stop)

@@ -12,15 +12,18 @@ from types import SimpleNamespace
 
 import pytest
 
+from remote.operations.jobs import start_job
 from remote.payload.files.records import write_record
 from remote.payload.jobs import operations, state
 from remote.payload.jobs.records import StopRequest
 from remote.payload.jobs.state import SILENT_AFTER_S, is_elsewhere, judge_job
 from remote.payload.processes.identity import boot_id, boot_unix, descendants, pid_namespace
+from remote.protocol.job_requests import StartRequest
 from remote.protocol.jobs import JobState, Started
 from tests.lab.processes import alive
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench
+from tests.remote.jobs.orphaned import orphan
 
 NOW = time.time()
 
@@ -120,15 +123,46 @@ def test_a_supervisor_without_a_visible_lock_shows_that_it_is_alive(bench: Bench
     until(lambda: os.stat(bench.job().supervisor).st_mtime > time.time() - SILENT_AFTER_S, "a beat", seconds=60.0)
 
 
-def test_a_stop_that_failed_leaves_no_request(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.start("--steps", 100000)
-    until(lambda: bench.survey().progress, "a step")
+def stop_without_effect(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the state after a stop that only leaves its request."""
 
-    def fail(call: object, run: object, number: int) -> None:
-        Path(bench.job().stop).write_text("not valid yet")
+    def leave_request(call: object, run: object, number: int) -> None:
+        write_record(bench.job().stop, StopRequest(30.0, time.time()))
 
-    monkeypatch.setattr(operations, "_stop_job", fail)
+    monkeypatch.setattr(operations, "_stop_job", leave_request)
     monkeypatch.setattr(operations, "run_layout", lambda call, project, run: bench.layout)
-    answer = operations.stop(SimpleNamespace(args={"project": PROJECT, "run": bench.run}))
-    assert answer["state"] == "running"
+    return str(operations.stop(SimpleNamespace(args={"project": PROJECT, "run": bench.run}))["state"])
+
+
+def test_a_stop_that_failed_leaves_no_request(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A supervisor that adopts the job later would obey it, when nobody wants the job to end."""
+    orphan(bench, "--until", "/never")
+    monkeypatch.setattr(
+        operations, "judge_job", lambda run, number: replace(judge_job(run, number), state=JobState.RUNNING)
+    )
+    assert stop_without_effect(bench, monkeypatch) == "running"
     assert not Path(bench.job().stop).exists()
+
+
+def test_a_second_stop_does_not_withdraw_the_request_that_a_supervisor_obeys(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.start("--steps", 100000, "--on-term", "save")
+    until(lambda: bench.survey().progress, "a step")
+    assert stop_without_effect(bench, monkeypatch) == "running"
+    result = until(lambda: bench.survey().result, "the end")
+    assert result.stopped
+
+
+def test_a_request_that_was_seen_counts_after_it_was_removed(bench: Bench, tmp_path: Path) -> None:
+    ready, got, enough = (tmp_path / name for name in ("ready", "got", "enough"))
+    script = f"trap 'touch {got}' TERM; touch {ready}; until [ -e {enough} ]; do sleep 0.05; done; exit 0"
+    spec = replace(bench.spec(), argv=("sh", "-c", script))
+    start_job(bench.host, StartRequest(PROJECT, spec, "tiny"))
+    until(ready.exists, "the command")
+    write_record(bench.job().stop, StopRequest(30.0, time.time()))
+    until(got.exists, "the SIGTERM")
+    Path(bench.job().stop).unlink()
+    enough.touch()
+    result = until(lambda: bench.survey().result, "the end")
+    assert (result.stopped, result.reason) == (True, "stopped on request")
