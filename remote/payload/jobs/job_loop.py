@@ -31,7 +31,6 @@ from remote.protocol.layout import JobLayout, RunLayout
 LEFTOVER_GRACE_S = 10.0
 TICK_S = 1.0
 ENDING_TICK_S = 0.05
-CANCEL_AT_LIMIT_S = 10.0
 BEAT_S = 10.0
 RESERVE_BYTES = 64 * 1024
 
@@ -85,7 +84,8 @@ class JobLoop:
 
     `members` returns its living processes. `adopted` means that the job is not a child of this process. `finish` is
     called before the result is written, and returns the result to write. `refusal` returns why the job must not go on,
-    or "". `command_jobs` are the jobs that the command has submitted to Slurm itself.
+    or "". `command_jobs` are the jobs that the command has submitted to Slurm itself; `slurm_left` are those that have
+    not ended with the job.
     """
 
     def __init__(
@@ -113,6 +113,7 @@ class JobLoop:
         self._refusal = refusal
         self._refused = ""
         self._stop_requested = False
+        self.slurm_left: Tuple[int, ...] = ()
         self._command_jobs = command_jobs
         self._status: Optional[int] = None
         self._monitor = JobMonitor(run, job, spec, Limits())
@@ -121,6 +122,7 @@ class JobLoop:
     def run(self, kills_before: Optional[int]) -> JobResult:
         """Return once the job and all its processes have ended and its result is written."""
         unkillable = self._until_ended()
+        self.slurm_left = self._jobs_in_slurm()
         kills = (count_oom_kills() or 0) - (kills_before or 0)
         # A job that has ended gets a result even if its files are damaged.
         with contextlib.suppress(OSError, ValueError):
@@ -138,7 +140,7 @@ class JobLoop:
             oom_kills=kills,
             unkillable=len(unkillable),
             refused=self._refused,
-            slurm_left=self._jobs_in_slurm(),
+            slurm_left=self.slurm_left,
         )
         result = judge_end(evidence, time.time())
         with contextlib.suppress(OSError, ValueError):
@@ -153,17 +155,16 @@ class JobLoop:
     def _jobs_in_slurm(self) -> Tuple[int, ...]:
         """Return the numbers of the jobs that the command has left in Slurm. They are named in the job's output.
 
-        `stop` cancels such jobs itself. At Slurm's time limit, halfstep continues the run: the job with which a script
-        continues itself is cancelled. After another SIGTERM, no job of the run starts beside them.
+        `stop` cancels such jobs itself. After a SIGTERM, no job of the run starts beside them. At Slurm's time limit,
+        they may be the jobs with which a script continues itself, so the run is not continued.
         """
         if self._command_jobs is None:
             return ()
-        if self._signals.at_time_limit and not self._refused:
-            self._command_jobs.cancel(for_s=CANCEL_AT_LIMIT_S)
+        at_limit = self._signals.at_time_limit
+        if not (self._refused or at_limit) and (self._signals.sigterm_received or self._stop_requested):
             return ()
-        if not self._refused and (self._signals.sigterm_received or self._stop_requested):
-            return ()
-        numbers = (self._command_jobs.cancel() if self._refused else self._command_jobs.submitted()) or ()
+        jobs = self._command_jobs
+        numbers = (jobs.cancel() if self._refused else jobs.submitted(ending=at_limit)) or ()
         if numbers:
             listed = ", ".join(map(str, numbers))
             self._write(f"halfstep: {SUBMITS}: the command submitted jobs to Slurm, which still run: {listed}")

@@ -133,8 +133,9 @@ def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
 
 
 def _place(started: Optional[Started]) -> str:
-    elsewhere = started is not None and state.is_elsewhere(started)
-    return f" on another machine or in another container ({started.machine})" if started and elsewhere else ""
+    if started is None or not state.is_elsewhere(started):
+        return ""
+    return f" on another machine or in another container ({started.machine})"
 
 
 def _remove_leftovers(run: RunLayout) -> None:
@@ -225,18 +226,17 @@ def stop(call: Call) -> Dict[str, Any]:
     """
     run = run_layout(call, call.args["project"], call.args["run"])
     number = current_job(run)
-    _stop_job(call, run, number)
-    while (ended := judge_job(run, number).result) is not None and ended.next_job:
-        number = ended.next_job
+    try:
         _stop_job(call, run, number)
+        while (ended := judge_job(run, number).result) is not None and ended.next_job:
+            number = ended.next_job
+            _stop_job(call, run, number)
+    finally:
+        _withdraw_failed_stop(run, number)
     now = judge_job(run, number)
-    if now.state is JobState.RUNNING and not supervised(run, run.job(number)):
-        # This stop failed. A supervisor that adopts the job later must not obey its request.
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(run.job(number).stop)
     in_slurm = slurm.jobs_of_command(run).cancel(lambda: _pause(call))
-    if in_slurm is None and not (now.started is not None and now.started.has_slurm):
-        in_slurm = ()  # squeue is installed, but has never answered
+    if now.started is None or not now.started.has_slurm:
+        in_slurm = in_slurm or ()  # A squeue that is installed, but has never answered, is no warning.
     left = tuple(process.pid for process in orphans_of(run, run.job(number))) if number else ()
     answer: Dict[str, Any] = encode(StopAnswer(now.run, number, now.state, now.result, left, in_slurm))
     return answer
@@ -258,6 +258,14 @@ def _stop_job(call: Call, run: RunLayout, number: int) -> None:
         _await_end(call, run, job, grace_s + LEFTOVER_GRACE_S + STOP_SLACK_S)
         if submitted is not None:
             _leave_queue(job, submitted)
+
+
+def _withdraw_failed_stop(run: RunLayout, number: int) -> None:
+    """Remove the request if no supervisor obeys it. Otherwise one that adopts the job later would end the job."""
+    job = run.job(number)
+    if judge_job(run, number).state is JobState.RUNNING and not supervised(run, job):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(job.stop)
 
 
 def _pause(call: Call) -> None:

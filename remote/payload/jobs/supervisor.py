@@ -136,7 +136,7 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     _close(notify_fd)
 
     def finish(result: JobResult) -> JobResult:
-        limited = backend == "slurm" and signals.at_time_limit
+        limited = backend == "slurm" and signals.at_time_limit and not loop.slurm_left
         return continue_run(os.path.abspath(sys.argv[0]), run, job, spec, given.secrets, result) if limited else result
 
     running, refused = Members(run, job), False

@@ -79,9 +79,8 @@ def judge_end(seen: Evidence, now: float) -> JobResult:
         # A trainer may exit with 0 after SIGTERM. Without a checkpoint, only the signal shows that work is missing.
         number = number or (0 if has_checkpoint or exit_code else int(signal.SIGTERM))
         cause = "before Slurm's time limit" if seen.at_time_limit else "by SIGTERM"
-        return JobResult(
-            exit_code, number, preempted=has_checkpoint, reason=f"ended {cause}; {outcome}", ended_unix=now
-        )
+        reason = f"ended {cause}; {outcome}" + _leftovers(seen)
+        return JobResult(exit_code, number, preempted=has_checkpoint, reason=reason, ended_unix=now)
     if seen.oom_kills > 0:
         outcome = "killed by the kernel's out-of-memory killer: host memory, not GPU memory"
         return JobResult(exit_code, number, oom_killed=True, reason=outcome, ended_unix=now)

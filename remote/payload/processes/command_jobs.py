@@ -63,14 +63,13 @@ class CommandJobs:
         self,
         pause: Callable[[], None] = lambda: time.sleep(CANCEL_EVERY_S),
         clock: Callable[[], float] = time.monotonic,
-        for_s: float = CANCEL_FOR_S,
     ) -> Optional[Tuple[int, ...]]:
-        """Cancel the living jobs, also those of `srun`, and wait at most `for_s` seconds for their end.
+        """Cancel the living jobs, also those of `srun`, and wait at most CANCEL_FOR_S seconds for their end.
 
         `pause` is called between two attempts. Return the numbers of the jobs whose end Slurm does not confirm, or None
         if squeue fails.
         """
-        deadline = clock() + for_s
+        deadline = clock() + CANCEL_FOR_S
         while (listed := self._listed()) and clock() < deadline:
             if running := [str(job.number) for job in listed if not job.ending]:
                 read_output(("scancel", "--", *running), QUEUE_DEADLINE_S, self._environment)

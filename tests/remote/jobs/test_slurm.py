@@ -8,12 +8,13 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from remote.errors import RemoteFault
-from remote.operations.jobs import follow_job, list_jobs, stop_job
+from remote.operations.jobs import follow_job, list_jobs, start_job, stop_job
 from remote.payload.files.records import read_record
 from remote.payload.jobs.continuation import reason_not_to_continue
 from remote.payload.jobs.slurm import render_script
@@ -21,6 +22,7 @@ from remote.payload.jobs.supervisor_start import queue_array, queue_job
 from remote.payload.processes.launch import take_launch
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
+from remote.protocol.job_requests import StartRequest
 from remote.protocol.jobs import JobResult, JobSpec, JobState
 from remote.protocol.layout import JobLayout
 from tests.lab.processes import alive
@@ -128,6 +130,22 @@ def test_a_job_at_its_time_limit_is_continued_by_the_next_one_with_its_secrets(
     assert bench.events("begin")[1]["resume"].endswith("/checkpoint-20")
     assert bench.output(2).strip() == "hf_canary"
     assert list(Path(bench.layout.root).rglob("launch-*")) == []
+
+
+@pytest.mark.root
+def test_a_run_is_not_continued_beside_a_job_that_its_command_has_submitted(bench: Bench, cluster: Slurm):
+    """Scripts for clusters with short limits submit the job that continues them. Others submit evaluations."""
+    spec = bench.spec("--steps", 20, "--on-term", "save", "--until", "/never")
+    submit = 'sbatch --wrap="exec sleep 600" && exec "$@"'
+    spec = replace(spec, argv=("sh", "-c", submit, "sh", *spec.argv))
+    start_job(bench.host, StartRequest(PROJECT, spec, "tiny", backend="slurm", max_jobs=2))
+    until(lambda: (found := bench.survey().progress) and found.step == 20, "every step")
+    reach_time_limit(cluster, bench)
+    result = until(lambda: bench.survey().result, "the end")
+    assert (result.next_job, len(bench.events("begin"))) == (0, 1)
+    assert "its jobs in Slurm still run: " in result.reason
+    assert stop_job(bench.host, PROJECT, bench.run).slurm_left == ()
+    assert cluster.ask("squeue", "--noheader") == ""
 
 
 @pytest.mark.parametrize(
