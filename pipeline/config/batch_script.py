@@ -35,10 +35,11 @@ def slurm_keys(script: bytes) -> dict[str, str | int]:
         if option not in keys:
             continue
         number = whole_number(text)
-        value = text if number is None else number
-        with contextlib.suppress(ValidationError):
-            SlurmConfig.model_validate({keys[option]: value})
-            found[keys[option]] = value
+        for value in (text,) if number is None else (number, text):
+            with contextlib.suppress(ValidationError):
+                SlurmConfig.model_validate({keys[option]: value})
+                found[keys[option]] = value
+                break
     return found
 
 

@@ -21,6 +21,7 @@ REQUIREMENTS = ("requirements.txt", "pyproject.toml")
 READMES = ("README.md", "readme.md", "README.rst", "README")
 MOST_SHELL_BYTES = 4 * 2**20
 """Shell scripts are read only as long as they have at most this number of bytes in all."""
+SURROGATES = re.compile(r"\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}")
 PLAIN = re.compile(r"(?:[A-Za-z_/]|~/)[\w./~-]*", re.ASCII)
 
 
@@ -159,7 +160,7 @@ class Answers:
 
 def render_config(answers: Answers) -> str:
     """Return the text of configs/NAME.yaml. Options that were not chosen are comments."""
-    command = json.dumps(answers.command) if answers.script else "null"
+    command = _as_yaml(answers.command) if answers.script else "null"
     lines = [
         f"# pipeline run --host {answers.host} --config {answers.name}",
         "# yaml-language-server: $schema=../.halfstep/schemas/config.schema.json",
@@ -171,12 +172,12 @@ def render_config(answers: Answers) -> str:
         variables = ", ".join(f"{_scalar(name)}: {_scalar(value)}" for name, value in answers.environ.items())
         lines.append(f"env: {{{variables}}}")
     if answers.slurm:
-        keys = ", ".join(f"{key}: {json.dumps(value)}" for key, value in answers.slurm.items())
+        keys = ", ".join(f"{key}: {_as_yaml(value)}" for key, value in answers.slurm.items())
         lines.append(f"slurm: {{{keys}}}      # from the #SBATCH lines, for a host with `scheduler: slurm`")
     if not answers.script:
         lines.append("model: {id: tiny/phi4-multimodal}")
     if answers.data:
-        lines.append(f"data: {{path: {json.dumps(answers.data)}}}    # sent separately; its path is $HALFSTEP_DATA_DIR")
+        lines.append(f"data: {{path: {_as_yaml(answers.data)}}}    # sent separately; its path is $HALFSTEP_DATA_DIR")
     elif answers.script:
         folder = _scalar(answers.found_data or "FOLDER")
         lines.append(f"# data: {{path: {folder}}}      a local folder, sent separately; its path is $HALFSTEP_DATA_DIR")
@@ -188,7 +189,7 @@ def render_config(answers: Answers) -> str:
 
 
 def _fixer_lines(answers: Answers) -> list[str]:
-    chosen = [f"data-collator: {{path: {json.dumps(answers.collator)}}}"] if answers.collator else []
+    chosen = [f"data-collator: {{path: {_as_yaml(answers.collator)}}}"] if answers.collator else []
     chosen += ["environment: create"] if answers.environment else []
     why = "      # data-collator: keeps the host's copy of this file up to date" if answers.collator else ""
     lines = [f"fixers: {{{', '.join(chosen)}}}{why}"] if chosen else []
@@ -200,14 +201,14 @@ def _fixer_lines(answers: Answers) -> list[str]:
 
 def render_host(answers: Answers) -> str:
     """Return the text of configs/hosts/NAME.yaml."""
-    card = f"card: {json.dumps(answers.card)}" if answers.card else "# card: titan-rtx"
+    card = f"card: {_as_yaml(answers.card)}" if answers.card else "# card: titan-rtx"
     lines = [
         f"# pipeline hosts check {answers.host}",
         "# yaml-language-server: $schema=../../.halfstep/schemas/host.schema.json",
         f"host: {answers.address}",
-        *(f"{key}: {json.dumps(value)}" for key, value in answers.reach.items()),
+        *(f"{key}: {_as_yaml(value)}" for key, value in answers.reach.items()),
         f"workdir: {_scalar(answers.workdir)}      # the parent folder of projects on the host",
-        *([f"env: {json.dumps(dict(answers.variables))}"] if answers.variables else []),
+        *([f"env: {_as_yaml(dict(answers.variables))}"] if answers.variables else []),
         "# python: venv/bin/python   the interpreter with torch, if it is not found automatically",
         f"{card}      # assumed for plans if the host has no driver",
     ]
@@ -216,4 +217,14 @@ def render_host(answers: Answers) -> str:
 
 def _scalar(text: str) -> str:
     """Return the text as a YAML scalar, quoted if needed. Text from a host or a project may contain line breaks."""
-    return text if PLAIN.fullmatch(text) and text.lower() not in YAML_WORDS else json.dumps(text)
+    return text if PLAIN.fullmatch(text) and text.lower() not in YAML_WORDS else _as_yaml(text)
+
+
+def _as_yaml(value: object) -> str:
+    """Return the value as JSON that is also YAML, in which a pair of escaped surrogates is not one character."""
+
+    def as_one(pair: re.Match[str]) -> str:
+        character: str = json.loads(f'"{pair[0]}"')
+        return f"\\U{ord(character):08x}"
+
+    return SURROGATES.sub(as_one, json.dumps(value))

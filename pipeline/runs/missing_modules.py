@@ -22,7 +22,7 @@ from pipeline.runs.search_path import project_folders, python_path
 from pipeline.runs.view import View
 from remote.host import Host
 from remote.protocol.findings import Finding, Report
-from remote.protocol.shell import install_on_host
+from remote.protocol.shell import install_on_host, is_plain
 
 # With -I, neither the project's folder nor a variable decides what this program imports. The folders of
 # PYTHONPATH, which login files or the config may set, come last and are only searched.
@@ -85,8 +85,12 @@ def _beyond(package: OwnPackage, view: View) -> Finding:
 
 def _hint_to_search(folder: str, view: View) -> str:
     """Return the key of the config with which Python searches the folder of the project."""
-    before = view.config.env.get("PYTHONPATH", "")
-    return f"in the config: env: {{PYTHONPATH: {f'{before}:' * bool(before)}{folder or '.'}}}"
+    before = {**view.host.config.env, **view.config.env}.get("PYTHONPATH", "")
+    path = f"{before}:{folder or '.'}" if before else folder or "."
+    # The value before may come from a cloned project.
+    if not is_plain(path):
+        return "in the config: add the folder of the package to PYTHONPATH in `env:`"
+    return f"in the config: env: {{PYTHONPATH: {path}}}"
 
 
 def _lacking(imports: Sequence[tuple[str, Sequence[str]]], missing: Collection[str], view: View) -> tuple[Finding, ...]:

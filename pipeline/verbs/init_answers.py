@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -129,7 +130,9 @@ def requested_of_slurm(start: Start, tree: DiskTree, screen: Screen) -> Mapping[
     """Return the keys of `slurm:` that the batch script requests which the command starts with bash."""
     if start.argv[:1] != ("bash",) or start.argv[1] not in tree.paths():
         return {}
-    keys = slurm_keys(tree.read(start.argv[1]))
+    keys: Mapping[str, str | int] = {}
+    with contextlib.suppress(OSError):
+        keys = slurm_keys(tree.read(start.argv[1]))
     if keys:
         screen.note(f"{start.argv[1]} is a batch script: write `scheduler: slurm` into the file of a host with Slurm")
     return keys

@@ -7,7 +7,7 @@ import dataclasses
 import os
 import signal
 import time
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Tuple
 
 from remote.payload.checkpoints.found import record_sent
 from remote.payload.files.lock import Held, Lock, take_lock
@@ -122,20 +122,17 @@ def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
         other = observe_job(run, number)
         if other.answer.state is JobState.RUNNING:
             pids = _listed(process.pid for process in other.orphans)
-            orphans = f" without its supervisor (processes {pids})" if pids else _place(other.answer.started)
+            started = other.answer.started
+            machine = started.machine if started is not None and state.is_elsewhere(started) else ""
+            place = f" on another machine or in another container ({machine})" if machine else ""
+            place = f" without its supervisor (processes {pids})" if pids else place
             hint = shell_command("pipeline attach {}, or pipeline stop {}", spec.run, spec.run)
-            message = f"job {number} of {spec.run} is still running{orphans}"
+            message = f"job {number} of {spec.run} is still running{place}"
             raise Refusal("busy", message, where=spec.run, hint=hint, exit_code=ExitCode.BUSY)
     if in_slurm := slurm.jobs_of_command(run).submitted(ending=True):
         message = f"an earlier job of {spec.run} submitted jobs to Slurm, which still run: {_listed(in_slurm)}"
         hint = shell_command("pipeline stop {}", spec.run)
         raise Refusal("busy", message, where=spec.run, hint=hint, exit_code=ExitCode.BUSY)
-
-
-def _place(started: Optional[Started]) -> str:
-    if started is None or not state.is_elsewhere(started):
-        return ""
-    return f" on another machine or in another container ({started.machine})"
 
 
 def _remove_leftovers(run: RunLayout) -> None:

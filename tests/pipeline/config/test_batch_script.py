@@ -42,7 +42,6 @@ def test_the_options_before_the_first_command_are_keys_of_slurm() -> None:
         "#SBATCH",
         "#SBATCH --time",
         "#SBATCH --time=",
-        "#SBATCH --time=0",
         "#SBATCH --cpus-per-task=many",
         "#SBATCH --partition='gpu, mem: 1'",
         "#SBATCH 'unclosed",
@@ -70,6 +69,31 @@ def test_init_starts_a_batch_script_with_bash_and_keeps_what_it_requests(
     config = load_config("mine", tmp_path).config
     assert config.command == ("bash", "train.slurm")
     assert config.slurm is not None and (config.slurm.partition, config.slurm.cpus) == ("gpu", 8)
+
+
+@pytest.mark.parametrize(("line", "value"), [("-p 3090", "3090"), ("-A 123456", "123456"), ("--mem=4000", 4000)])
+def test_a_name_may_be_a_number(line: str, value: str | int) -> None:
+    assert list(slurm_keys(f"#SBATCH {line}".encode()).values()) == [value]
+
+
+def test_init_writes_a_config_with_characters_beyond_the_basic_plane(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train\U0001f642.sh").write_text("#SBATCH -C \U0001f642\\ud83d\npython train.py\n")
+    (tmp_path / "train.py").write_text(TRAIN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert run(["init", "--host", "local", "--config", "mine", "--yes", "--script", "train\U0001f642.sh"]) == 0
+    config = load_config("mine", tmp_path).config
+    assert config.command == ("bash", "train\U0001f642.sh")
+    assert config.slurm is not None and config.slurm.constraint == "\U0001f642ud83d"
+
+
+def test_init_of_a_large_script_requests_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train.sh").write_bytes(b"#SBATCH -p gpu\n" + b"#" * (17 * 2**20))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert run(["init", "--host", "local", "--config", "mine", "--yes", "--script", "train.sh"]) == 0
 
 
 def test_init_of_a_shell_script_without_such_lines_requests_nothing(

