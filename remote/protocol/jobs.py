@@ -68,7 +68,7 @@ class JobSpec:
 class Started:
     """The supervisor of a job, identified by pid, start time in clock ticks, boot id and pid namespace.
 
-    `machine` is the name of its machine or container. `sigterm`: it has received a SIGTERM. `has_slurm`: squeue
+    `machine` is the name of its machine or container. `sigterm`: it has sent a SIGTERM to the job. `has_slurm`: squeue
     answered when the job began, so a later failure of squeue is worth a warning.
     """
 

@@ -193,9 +193,9 @@ class JobLoop:
             self._signals.wait(ENDING_TICK_S if ending is not None else TICK_S)
 
     def _record_sigterm(self) -> None:
-        """Record the SIGTERM for the supervisor that judges this job if this one is killed before the job has ended."""
+        """Record the SIGTERM to the job for the supervisor that judges it if this one is killed before its end."""
         started = read_record(self._job.supervisor, Started)
-        if self._signals.sigterm_received and started is not None:
+        if started is not None:
             with contextlib.suppress(OSError):
                 write_record(self._job.supervisor, replace(started, sigterm=True))
 

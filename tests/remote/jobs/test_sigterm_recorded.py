@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from remote.operations.jobs import adopt_job, start_job
-from remote.payload.files.records import read_record
+from remote.payload.files.records import read_record, write_record
+from remote.payload.jobs.records import StopRequest
 from remote.protocol.job_requests import StartRequest
 from remote.protocol.jobs import JobState, Started
 from tests.lab.processes import alive
@@ -33,12 +35,16 @@ def kill(pid: int) -> None:
     until(lambda: not alive(pid), "the end of the process")
 
 
-@pytest.mark.parametrize("receiver", ["supervisor", "exit recorder", "nobody"])
+@pytest.mark.parametrize("receiver", ["supervisor", "exit recorder", "request", "nobody"])
 def test_a_job_that_was_ended_by_SIGTERM_has_not_succeeded(bench: Bench, tmp_path: Path, receiver: str) -> None:
     started = start(bench, tmp_path)
     if receiver == "supervisor":
         os.kill(started.pid, signal.SIGTERM)
         until(lambda: (seen := read_record(bench.job().supervisor, Started)) and seen.sigterm, "the record")
+    elif receiver == "request":  # from another machine, which withdraws it because the job does not end
+        write_record(bench.job().stop, StopRequest(30.0, time.time()))
+        until(lambda: (seen := read_record(bench.job().supervisor, Started)) and seen.sigterm, "the record")
+        Path(bench.job().stop).unlink()
     kill(started.pid)
     if receiver == "exit recorder":
         os.kill(started.child_pid, signal.SIGTERM)
