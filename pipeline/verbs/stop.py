@@ -117,16 +117,18 @@ def judge_left(answer: StopAnswer, survey: RunSurvey, note: RunNote, *, was_aliv
     """Return a finding for each process and Slurm job of the run that the stop did not end."""
     return (
         *(_unkillable(pid, note.host) for pid in (answer.left if was_alive else ())),
-        *(judge_still_running(survey, note) if survey.state is JobState.RUNNING else ()),
+        *(judge_still_running(answer.elsewhere, note) if survey.state is JobState.RUNNING else ()),
         *judge_slurm_left(answer.slurm_left, note.host),
     )
 
 
-def judge_still_running(survey: RunSurvey, note: RunNote) -> tuple[Finding, ...]:
-    machine = survey.started.machine if survey.started is not None else ""
-    place = f"on another machine or in another container ({machine})" if machine else "on another machine"
-    message = f"{note.name} still runs: it has processes {place}, which did not end"
-    hint = "add a host file for that machine or container, and stop the run there"
+def judge_still_running(elsewhere: str, note: RunNote) -> tuple[Finding, ...]:
+    """Return a finding for a job that did not end. `elsewhere` is the machine or container that stop cannot reach."""
+    message = f"{note.name} still runs: its processes did not end within the grace period and 40 s"
+    hint = shell_command("pipeline stop --grace 0 {}", note.name)
+    if elsewhere:
+        message = f"{note.name} still runs: it has processes on another machine or in another container ({elsewhere})"
+        hint = "add a host file for that machine or container, and stop the run there"
     return (Finding("not-stopped", Severity.ERROR, message, note.host, hint=hint, exit_code=ExitCode.BUSY),)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Optional, Tuple
 
 from remote.protocol.dataclass import dataclass, field
+from remote.protocol.hidden import Identifier
 from remote.protocol.jobs import JobResult, JobSpec, JobState
 from remote.protocol.layout import RunId
 
@@ -49,6 +50,7 @@ class StopAnswer:
     """The run's newest job after a stop. `left` contains pids that survived SIGKILL, because the driver hangs.
 
     `slurm_left`: the jobs that the command submitted and whose end Slurm has not confirmed, None without an answer.
+    `elsewhere`: the other machine or container with the same files on which the job still runs, or "".
     """
 
     run: RunId
@@ -57,3 +59,4 @@ class StopAnswer:
     result: Optional[JobResult] = None
     left: Tuple[int, ...] = ()
     slurm_left: Optional[Tuple[int, ...]] = ()
+    elsewhere: Identifier = ""

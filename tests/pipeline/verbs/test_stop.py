@@ -33,13 +33,17 @@ def test_a_job_that_was_just_stopped_is_reported_as_stopped(was_alive: bool, res
 
 
 def test_a_run_with_processes_on_another_machine_was_not_stopped() -> None:
-    run = RunSurvey("r", "c", "f", 1, JobState.RUNNING, replace(BEGUN, machine="login2"), None, Progress(5, 60))
+    run = RunSurvey("r", "c", "f", 1, JobState.RUNNING, BEGUN, None, Progress(5, 60))
     assert describe_stop("r", run, True) == "r still runs at step 5 of 60; it has no verified checkpoint"
-    (finding,) = judge_still_running(run, NOTE)
+    (finding,) = judge_still_running("login2", NOTE)
     assert (finding.check, finding.exit_code) == ("not-stopped", ExitCode.BUSY)
     assert "(login2)" in finding.message
-    (unnamed,) = judge_still_running(replace(run, started=None), NOTE)
-    assert "on another machine, which" in unnamed.message
+
+
+def test_a_run_whose_supervisor_does_not_react_is_not_said_to_be_elsewhere() -> None:
+    (finding,) = judge_still_running("", NOTE)
+    assert "another machine" not in finding.message
+    assert finding.hint == "pipeline stop --grace 0 r-1"
 
 
 def test_a_run_without_steps_or_checkpoints_is_described_as_such() -> None:

@@ -14,12 +14,13 @@ import pytest
 
 from remote.operations.jobs import start_job
 from remote.payload.files.records import write_record
-from remote.payload.jobs import operations, state
+from remote.payload.jobs import operations, state, stopping
 from remote.payload.jobs.records import StopRequest
 from remote.payload.jobs.state import SILENT_AFTER_S, is_elsewhere, judge_job
 from remote.payload.processes.identity import boot_id, boot_unix, descendants, pid_namespace
-from remote.protocol.job_requests import StartRequest
+from remote.protocol.job_requests import StartRequest, StopAnswer
 from remote.protocol.jobs import JobState, Started
+from remote.protocol.values import decode
 from tests.lab.processes import alive
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench
@@ -123,25 +124,47 @@ def test_a_supervisor_without_a_visible_lock_shows_that_it_is_alive(bench: Bench
     until(lambda: os.stat(bench.job().supervisor).st_mtime > time.time() - SILENT_AFTER_S, "a beat", seconds=60.0)
 
 
-def stop_without_effect(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the state after a stop that only leaves its request."""
+def stop_without_effect(bench: Bench, monkeypatch: pytest.MonkeyPatch, *, asked_again: bool = False) -> StopAnswer:
+    """Return the answer of a stop that only leaves its request, which another stop may replace."""
 
-    def leave_request(call: object, run: object, number: int) -> None:
-        write_record(bench.job().stop, StopRequest(30.0, time.time()))
+    def leave_request(call: object, run: object, number: int, asked_unix: float) -> None:
+        write_record(bench.job().stop, StopRequest(30.0, asked_unix + asked_again))
 
-    monkeypatch.setattr(operations, "_stop_job", leave_request)
-    monkeypatch.setattr(operations, "run_layout", lambda call, project, run: bench.layout)
-    return str(operations.stop(SimpleNamespace(args={"project": PROJECT, "run": bench.run}))["state"])
+    monkeypatch.setattr(stopping, "_stop_job", leave_request)
+    monkeypatch.setattr(stopping, "run_layout", lambda call, project, run: bench.layout)
+    call = SimpleNamespace(args={"project": PROJECT, "run": bench.run}, keep_alive=lambda: None)
+    return decode(StopAnswer, stopping.stop(call))
 
 
+@pytest.fixture
+def lasting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No job ends."""
+    monkeypatch.setattr(
+        stopping, "judge_job", lambda run, number: replace(judge_job(run, number), state=JobState.RUNNING)
+    )
+
+
+@pytest.mark.usefixtures("lasting")
 def test_a_stop_that_failed_leaves_no_request(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A supervisor that adopts the job later would obey it, when nobody wants the job to end."""
     orphan(bench, "--until", "/never")
-    monkeypatch.setattr(
-        operations, "judge_job", lambda run, number: replace(judge_job(run, number), state=JobState.RUNNING)
-    )
-    assert stop_without_effect(bench, monkeypatch) == "running"
+    answer = stop_without_effect(bench, monkeypatch)
+    assert (answer.state, answer.elsewhere) == (JobState.RUNNING, "")
     assert not Path(bench.job().stop).exists()
+
+
+@pytest.mark.usefixtures("lasting")
+def test_a_stop_that_failed_leaves_the_request_of_a_later_stop(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    orphan(bench, "--until", "/never")
+    stop_without_effect(bench, monkeypatch, asked_again=True)
+    assert Path(bench.job().stop).exists()
+
+
+@pytest.mark.usefixtures("lasting")
+def test_a_stop_names_the_machine_that_it_does_not_reach(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    orphan(bench, "--until", "/never")
+    monkeypatch.setattr(state, "boot_id", lambda: "another")
+    assert stop_without_effect(bench, monkeypatch).elsewhere == os.uname().nodename
 
 
 def test_a_second_stop_does_not_withdraw_the_request_that_a_supervisor_obeys(
@@ -149,7 +172,7 @@ def test_a_second_stop_does_not_withdraw_the_request_that_a_supervisor_obeys(
 ) -> None:
     bench.start("--steps", 100000, "--on-term", "save")
     until(lambda: bench.survey().progress, "a step")
-    assert stop_without_effect(bench, monkeypatch) == "running"
+    assert stop_without_effect(bench, monkeypatch).state is JobState.RUNNING
     result = until(lambda: bench.survey().result, "the end")
     assert result.stopped
 
