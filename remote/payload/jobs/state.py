@@ -15,7 +15,7 @@ from remote.payload.jobs.orphans import orphans_of
 from remote.payload.jobs.records import Queued
 from remote.payload.output.job_folder import newest_job, real_run
 from remote.payload.probes.machine import machine_name
-from remote.payload.processes.identity import Process, boot_id, boot_unix, is_alive, pid_namespace
+from remote.payload.processes.identity import Process, began_unix, boot_id, boot_unix, is_alive, pid_namespace
 from remote.payload.processes.slurm_queue import is_living
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
@@ -114,22 +114,23 @@ def _writes_elsewhere(run: RunLayout, job: JobLayout) -> bool:
     if started is None or not is_elsewhere(started) or slurm.read_submitted(job) is not None:
         return False
     newest = run.job(newest_job(run)).root == job.root
+    earliest = time.time() - SILENT_AFTER_S
+    if started.machine in ("", machine_name()):
+        # Processes that this machine or container had before its restart have written nothing since.
+        earliest = max(earliest, began_unix())
     for path in (job.supervisor, job.output, job.gauges, *([run.progress] if newest else [])):
         with contextlib.suppress(OSError):
-            if abs(time.time() - os.stat(path).st_mtime) < SILENT_AFTER_S:
+            if earliest < os.stat(path).st_mtime < time.time() + SILENT_AFTER_S:
                 return True
     return False
 
 
 def is_elsewhere(started: Started) -> bool:
-    """Return True if the job began on another machine, or in another container of this one, and may still run there.
+    """Return True if the job began on another machine or in another container, or before a restart of this one.
 
-    A job that began on this machine before it was booted, or in this container before it was restarted, has ended.
+    Its processes cannot be seen from here. Two containers can have the same name.
     """
-    same_name = started.machine in ("", machine_name())
-    if started.boot_id != boot_id():
-        return not (same_name and 0.0 < started.started_unix < boot_unix())
-    return started.namespace not in ("", pid_namespace()) and not same_name
+    return started.boot_id != boot_id() or started.namespace not in ("", pid_namespace())
 
 
 def ended_by_restart(job: JobLayout, now: StartAnswer) -> bool:

@@ -60,6 +60,17 @@ def boot_unix() -> float:
     return 0.0
 
 
+def began_unix() -> float:
+    """Return when this machine was booted, or this container was started, as Unix time, or 0.0 if it is unknown.
+
+    It is the start of process 1 of this pid namespace.
+    """
+    first = read_process(1) if os.path.isdir("/proc/self") else None
+    if first is None:
+        return boot_unix()
+    return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - first.ticks / os.sysconf("SC_CLK_TCK"))
+
+
 def read_process(pid: int) -> Optional[Process]:
     """Return the process that has this pid now, or None if there is no such process."""
     if pid <= 0:

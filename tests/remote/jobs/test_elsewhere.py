@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,10 +16,11 @@ import pytest
 
 from remote.operations.jobs import start_job
 from remote.payload.files.records import write_record
-from remote.payload.jobs import operations, state, stopping
+from remote.payload.jobs import operations, stopping
+from remote.payload.jobs import state as state_module
 from remote.payload.jobs.records import StopRequest
 from remote.payload.jobs.state import SILENT_AFTER_S, is_elsewhere, judge_job
-from remote.payload.processes.identity import boot_id, boot_unix, descendants, pid_namespace
+from remote.payload.processes.identity import began_unix, boot_id, boot_unix, descendants, pid_namespace
 from remote.protocol.job_requests import StartRequest, StopAnswer
 from remote.protocol.jobs import JobState, Started
 from remote.protocol.values import decode
@@ -27,6 +30,7 @@ from tests.remote.jobs.jobs_bench import PROJECT, Bench
 from tests.remote.jobs.orphaned import orphan
 
 NOW = time.time()
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -35,24 +39,67 @@ NOW = time.time()
         (Started(1, 1, boot_id()), False),
         (Started(1, 1, boot_id(), namespace=pid_namespace(), machine="other"), False),
         (Started(1, 1, boot_id(), namespace="pid:[1]", machine="other"), True),
-        (Started(1, 1, boot_id(), namespace="pid:[1]", machine=os.uname().nodename), False),  # a restarted container
-        (Started(1, 1, "another", started_unix=NOW), True),
-        (Started(1, 1, "another", started_unix=boot_unix() - 60.0), False),  # this machine was restarted
-        (Started(1, 1, "another", started_unix=boot_unix() - 60.0, machine=os.uname().nodename), False),
-        (Started(1, 1, "another", started_unix=boot_unix() - 60.0, machine="login2"), True),
+        (Started(1, 1, boot_id(), namespace="pid:[1]", machine=os.uname().nodename), True),  # the host's network
+        (Started(1, 1, "another"), True),
+        (Started(1, 1, "another", machine="login2"), True),
     ],
 )
-def test_a_job_is_elsewhere_unless_a_restart_has_ended_it(started: Started, elsewhere: bool) -> None:
+def test_a_job_is_elsewhere_on_another_machine_or_in_another_pid_namespace(started: Started, elsewhere: bool) -> None:
     assert is_elsewhere(started) is elsewhere
 
 
-@pytest.mark.parametrize(("container", "elsewhere"), [("halfstep-2", True), ("halfstep-1", False)])
+@pytest.mark.parametrize(
+    ("machine", "wrote_s_ago", "began_s_ago", "state"),
+    [
+        ("", 10.0, 3600.0, JobState.RUNNING),
+        ("same", 10.0, 3600.0, JobState.RUNNING),  # two containers with the name of their host
+        ("same", 10.0, 5.0, JobState.LOST),  # this machine or container was restarted
+        ("", 10.0, 5.0, JobState.LOST),
+        ("login2", 10.0, 5.0, JobState.RUNNING),  # this one has just been started, the other still runs
+        ("login2", 3600.0, 5.0, JobState.LOST),
+        ("same", 3600.0, 7200.0, JobState.LOST),
+    ],
+)
+@pytest.mark.parametrize("where", [{"boot_id": "another"}, {"namespace": "pid:[1]"}])
+def test_a_job_of_the_same_machine_runs_if_it_has_written_since_the_restart(
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    where: dict[str, str],
+    machine: str,
+    wrote_s_ago: float,
+    began_s_ago: float,
+    state: JobState,
+) -> None:
+    name = os.uname().nodename if machine == "same" else machine
+    Path(bench.job().root).mkdir(parents=True)
+    write_record(bench.job().supervisor, replace(Started(0, 0, boot_id()), machine=name, **where))
+    os.utime(bench.job().supervisor, (NOW - wrote_s_ago, NOW - wrote_s_ago))
+    monkeypatch.setattr(state_module, "began_unix", lambda: NOW - began_s_ago)
+    assert judge_job(bench.layout, 1).state is state
+
+
+@pytest.mark.parametrize(("container", "runs"), [("halfstep-2", True), ("halfstep-1", False)])
 def test_two_containers_of_halfstep_have_the_network_name_of_their_host(
-    monkeypatch: pytest.MonkeyPatch, container: str, elsewhere: bool
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, container: str, runs: bool
 ) -> None:
     monkeypatch.setenv("HALFSTEP_CONTAINER", f"docker {container} sha256:1d")
-    started = Started(1, 1, boot_id(), namespace="pid:[1]", machine="halfstep-1")
-    assert is_elsewhere(started) is elsewhere
+    monkeypatch.setattr(state_module, "began_unix", time.time)
+    Path(bench.job().root).mkdir(parents=True)
+    write_record(bench.job().supervisor, Started(0, 0, boot_id(), namespace="pid:[1]", machine="halfstep-1"))
+    assert (judge_job(bench.layout, 1).state is JobState.RUNNING) is runs
+
+
+def test_this_machine_or_container_began_at_its_boot_or_later() -> None:
+    assert boot_unix() - 1.0 <= began_unix() <= time.time()
+
+
+@pytest.mark.root
+def test_a_container_began_at_the_start_of_its_first_process() -> None:
+    script = "from remote.payload.processes.identity import began_unix; print(began_unix())"
+    before = time.time()
+    argv = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", script]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert before - 0.05 <= float(done.stdout) <= time.time()
 
 
 @pytest.fixture
@@ -60,9 +107,9 @@ def leave(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """A function after whose call this process is on another machine with the same files."""
 
     def called() -> None:
-        monkeypatch.setattr(state, "boot_id", lambda: "another")
-        monkeypatch.setattr(state, "orphans_of", lambda run, job: ())
-        monkeypatch.setattr(state, "is_alive", lambda pid, ticks, boot: False)
+        monkeypatch.setattr(state_module, "boot_id", lambda: "another")
+        monkeypatch.setattr(state_module, "orphans_of", lambda run, job: ())
+        monkeypatch.setattr(state_module, "is_alive", lambda pid, ticks, boot: False)
 
     return called
 
@@ -163,7 +210,7 @@ def test_a_stop_that_failed_leaves_the_request_of_a_later_stop(bench: Bench, mon
 @pytest.mark.usefixtures("lasting")
 def test_a_stop_names_the_machine_that_it_does_not_reach(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     orphan(bench, "--until", "/never")
-    monkeypatch.setattr(state, "boot_id", lambda: "another")
+    monkeypatch.setattr(state_module, "boot_id", lambda: "another")
     assert stop_without_effect(bench, monkeypatch).elsewhere == os.uname().nodename
 
 

@@ -117,6 +117,7 @@ def test_FI_48_after_a_reboot_the_job_is_lost_even_if_its_pid_is_reused(bench: B
     _edit_started(bench, pid=me.pid, start_ticks=me.ticks, child_pid=me.pid, child_start_ticks=me.ticks)
     assert bench.survey().state is JobState.RUNNING
     _edit_started(bench, boot_id="00000000-0000-0000-0000-000000000000", started_unix=1e9)
+    bench.silence()
     assert bench.survey().state is JobState.LOST
 
 
@@ -139,6 +140,7 @@ def test_the_time_of_a_lost_job_ends_with_its_last_step(bench: Bench):
     until(lambda: bench.survey().result, "the end")
     Path(bench.job().result).unlink()
     _edit_started(bench, boot_id="00000000-0000-0000-0000-000000000000", started_unix=1e9)
+    bench.silence()
     last = read_record(bench.layout.progress, Progress)
     seconds = last.at_unix - 1e9 if last is not None else 0.0
     assert bench.survey().elapsed_s == read_news(bench.layout, 1).elapsed_s == seconds
