@@ -40,7 +40,8 @@ START_WAIT_S = 60.0
 def start(call: Call) -> Dict[str, Any]:
     """Start the job, unless it was already started. Return its `StartAnswer`.
 
-    Raises Refusal `busy` while another job of the run is alive.
+    Raises Refusal `busy` while another job of the run is alive, and if the job was started with other inputs, for
+    example from another laptop that resumed the run at the same time.
     """
     request = decode(StartRequest, call.args)
     spec = request.spec
@@ -55,6 +56,7 @@ def start(call: Call) -> Dict[str, Any]:
     with guard:
         now = judge_job(run, spec.number)
         if now.state is not JobState.ABSENT:
+            _refuse_other_inputs(run, spec)
             return _reply(now)
         _refuse_while_busy(run, spec)
         _remove_leftovers(run)
@@ -104,6 +106,14 @@ def _queue_behind(call: Call, job: JobLayout) -> None:
     before = jobs_before(call.workdir, job, spec)
     turn = max([time.time_ns(), *(turn_of(JobLayout(other)) + 1 for other in before)])
     write_record(job.spec, dataclasses.replace(spec, after=before, turn=turn))
+
+
+def _refuse_other_inputs(run: RunLayout, spec: JobSpec) -> None:
+    begun = read_record(run.job(spec.number).spec, JobSpec)
+    if begun is not None and begun.fingerprint != spec.fingerprint:
+        message = f"job {spec.number} of {spec.run} was started with other inputs at the same time"
+        hint = shell_command("pipeline status {}", spec.run)
+        raise Refusal("busy", message, where=spec.run, hint=hint, exit_code=ExitCode.BUSY)
 
 
 def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
