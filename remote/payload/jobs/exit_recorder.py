@@ -14,6 +14,7 @@ from typing import NoReturn, Optional
 
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs.records import Exit
+from remote.payload.processes.subreaper import become_subreaper
 from remote.protocol.jobs import Started
 from remote.protocol.layout import JobLayout
 
@@ -38,9 +39,10 @@ def received_sigterm(job: JobLayout) -> bool:
 def fork_recorded(job: JobLayout) -> None:
     """Fork, and return only in the child.
 
-    The parent waits for the child, records the child's status and exits with the same status.
+    The parent waits for the child, records the child's status and exits with the same status. If its supervisor was
+    killed, it first waits for the other processes of the job, which a new supervisor finds below it.
     """
-    trainer, terminated = 0, False
+    trainer, terminated, supervisor = 0, False, os.getppid()
 
     def forward(number: int, frame: Optional[FrameType]) -> None:
         nonlocal terminated
@@ -51,16 +53,35 @@ def fork_recorded(job: JobLayout) -> None:
     # execve resets signal handlers to the default, so the trainer starts without them.
     for number in FORWARDED:
         signal.signal(number, forward)
+    # A process of the job may have an environment without the job's marks. Its parent may end before it.
+    become_subreaper()
     trainer = os.fork()
     if trainer == 0:
-        os.setsid()
+        # The session remains that of this process's parent, which is on record: no process of the job can hide it.
+        os.setpgid(0, 0)
         return
     _release_output()
-    _, status = os.waitpid(trainer, 0)
+    status = _await(trainer)
     trainer = 0
     with contextlib.suppress(OSError):
         write_record(job.exit, Exit(status, terminated))
+        if os.getppid() != supervisor:
+            _await_all()
     _end_like(status)
+
+
+def _await(trainer: int) -> int:
+    """Return the trainer's status. Reaps every other process whose parent has ended."""
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == trainer:
+            return status
+
+
+def _await_all() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
 
 
 def _release_output() -> None:

@@ -245,11 +245,11 @@ class JobLoop:
                 return self._status is not None
 
     def _adopted_has_exited(self) -> bool:
-        """Return True if the exit recorder of an adopted job has ended.
+        """Return True if the first process of an adopted job has exited.
 
         Without an exit recorder, all processes of the job must have ended.
         """
-        if is_alive(self._child.pid, self._child.ticks, boot_id()):
-            return False
+        # The exit recorder writes the status before it ends.
+        recorder = is_alive(self._child.pid, self._child.ticks, boot_id())
         self._status = read_exit(self._job)
-        return self._status is not None or not self._processes()
+        return self._status is not None or not (recorder or self._processes())

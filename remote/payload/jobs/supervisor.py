@@ -18,7 +18,7 @@ from remote.payload.jobs.exit_recorder import fork_recorded
 from remote.payload.jobs.job_loop import JobLoop, Signals
 from remote.payload.jobs.notification import send_notification
 from remote.payload.jobs.oom import count_oom_kills
-from remote.payload.jobs.orphans import Members, orphans_of
+from remote.payload.jobs.orphans import Adopted, Members, orphans_of
 from remote.payload.jobs.slurm import own_jobs
 from remote.payload.jobs.turn import await_turn, record_waiting
 from remote.payload.probes.machine import machine_name
@@ -189,8 +189,7 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> Ended:
         _close(notify_fd)
     hooks = os.path.join(job.root, HOOKS)
 
-    def members() -> List[Process]:
-        return orphans_of(run, job)
+    members = Adopted(run, job).read
 
     def refusal() -> str:
         return _why_unsigned(members(), hooks) if environment[KEY] else ""
