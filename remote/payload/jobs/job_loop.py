@@ -23,7 +23,7 @@ from remote.payload.jobs.verdict import judge_end
 from remote.payload.output.events import write_event_index
 from remote.payload.processes.command_jobs import SUBMITS, CommandJobs
 from remote.payload.processes.ending import Ending
-from remote.payload.processes.identity import Process, boot_id, is_alive
+from remote.payload.processes.identity import Process, boot_id, descendants, is_alive, read_process
 from remote.payload.proof.unhooked import UNSIGNED
 from remote.protocol.jobs import JobResult, JobSpec, Started
 from remote.protocol.layout import JobLayout, RunLayout
@@ -79,6 +79,12 @@ class Reserve:
             os.unlink(self._path)
 
 
+def halve_reserve(path: str) -> None:
+    """Release half of the disk space that a supervisor has reserved, so that another process can write a record."""
+    with contextlib.suppress(OSError):
+        os.truncate(path, RESERVE_BYTES // 2)
+
+
 class JobLoop:
     """Supervises one job.
 
@@ -116,6 +122,7 @@ class JobLoop:
         self.slurm_left: Tuple[int, ...] = ()
         self._command_jobs = command_jobs
         self._status: Optional[int] = None
+        self._trainer: Optional[Process] = None
         self._monitor = JobMonitor(run, job, spec, Limits())
         self._reserve = Reserve(job.reserve)
 
@@ -176,6 +183,7 @@ class JobLoop:
         next_beat = 0.0
         while True:
             exited = self._has_exited()
+            self._find_trainer()
             now = time.monotonic()
             if now >= next_beat:
                 next_beat = now + BEAT_S
@@ -239,10 +247,27 @@ class JobLoop:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return True
-            if pid == self._child.pid:
+            if pid == self._child.pid and not self._goes_on(status):
                 self._status = status
             if pid == 0:
                 return self._status is not None
+
+    def _goes_on(self, status: int) -> bool:
+        """Return True if the exit recorder was killed, and the trainer is now a child of this process.
+
+        The exit recorder ends with the status of the trainer, after it has reaped the trainer.
+        """
+        trainer = self._trainer
+        now = read_process(trainer.pid) if trainer is not None and os.WIFSIGNALED(status) else None
+        if trainer is None or now is None or now.ticks != trainer.ticks:
+            return False
+        self._child = trainer
+        return True
+
+    def _find_trainer(self) -> None:
+        if self._trainer is None and not self._adopted:
+            children = (one for one in descendants(self._child.pid) if one.parent == self._child.pid)
+            self._trainer = min(children, key=lambda one: (one.ticks, one.pid), default=None)
 
     def _adopted_has_exited(self) -> bool:
         """Return True if the first process of an adopted job has exited.

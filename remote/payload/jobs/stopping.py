@@ -11,13 +11,14 @@ from typing import Any, Dict
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs import slurm
 from remote.payload.jobs.adoption import ensure_supervised
-from remote.payload.jobs.job_loop import LEFTOVER_GRACE_S
+from remote.payload.jobs.job_loop import LEFTOVER_GRACE_S, halve_reserve
 from remote.payload.jobs.orphans import orphans_of
 from remote.payload.jobs.records import Queued, StopRequest, Submitted
 from remote.payload.jobs.state import current_job, is_elsewhere, judge_job, run_layout, supervised
 from remote.payload.jobs.supervisor_start import on_record, remove_launches
 from remote.payload.processes.command_jobs import CANCEL_EVERY_S
 from remote.payload.processes.identity import Process, is_alive, send_signal
+from remote.payload.processes.launch import FULL
 from remote.payload.processes.slurm_queue import is_living
 from remote.payload.request.call import Call
 from remote.protocol.job_requests import StopAnswer
@@ -68,7 +69,7 @@ def _stop_job(call: Call, run: RunLayout, number: int, asked_unix: float) -> Non
         spec = read_record(job.spec, JobSpec)
         grace = call.args.get("grace_s")
         grace_s = float(grace if grace is not None else spec.grace_s if spec is not None else 60.0)
-        write_record(job.stop, StopRequest(grace_s, asked_unix))
+        _write_request(job, StopRequest(grace_s, asked_unix))
         submitted = slurm.read_submitted(job)
         if submitted is not None:
             call.keep_alive()  # A controller that is away lets each query wait for its deadline.
@@ -78,6 +79,21 @@ def _stop_job(call: Call, run: RunLayout, number: int, asked_unix: float) -> Non
         _await_end(call, run, job, grace_s + LEFTOVER_GRACE_S + STOP_SLACK_S)
         if submitted is not None:
             _leave_queue(job, submitted)
+
+
+def _write_request(job: JobLayout, request: StopRequest) -> None:
+    """Write the request to stop. On a full disk, half of the space that is reserved for the result is used for it.
+
+    If the request cannot be written even so, the supervisor only gets a SIGTERM, and the result says so.
+    """
+    try:
+        write_record(job.stop, request)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        halve_reserve(job.reserve)
+        with contextlib.suppress(OSError):
+            write_record(job.stop, request)
 
 
 def _withdraw_failed_stop(call: Call, run: RunLayout, number: int, asked_unix: float) -> None:
