@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from remote.payload.files.records import read_record
 from remote.payload.jobs.monitor import JobMonitor, Limits, StepClock, keep_head_and_tail
-from remote.protocol.jobs import JobState
+from remote.protocol.jobs import JobState, Progress
 from tests.lab.processes import alive
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import Bench
@@ -126,3 +127,14 @@ def test_a_checkpoint_without_the_loss_scale_that_others_have_is_not_published(b
     assert problems[2] == ""
     assert "interrupted" in problems[4]
     assert any("scaler.pt is missing" in words for words in bench.survey().warnings)
+
+
+@pytest.mark.parametrize("name", ["progress.json", "jobs/1/supervisor.json"])
+def test_a_pipe_in_place_of_a_record_does_not_block_the_commands(bench: Bench, name: str):
+    bench.start("--until", "/never")
+    until(lambda: bench.events("begin"), "the trainer")
+    record = Path(bench.layout.root) / name
+    record.unlink(missing_ok=True)
+    os.mkfifo(record)
+    assert bench.survey().run == bench.run
+    assert read_record(str(record), Progress) is None
