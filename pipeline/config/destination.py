@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +28,21 @@ KEYS = {"p": "port", "l": "user", "i": "identityfile", "J": "proxyjump"}
 USED = ("hostname", "identityfile", "port", "proxyjump", "user", "userknownhostsfile")
 REFUSED = frozenset("BbFIPQW")
 """Options that are rejected: they change the connection, and no key of a host file corresponds to them."""
-REFUSED_SETTINGS = ("hostkeyalias", "proxycommand")
+REFUSED_SETTINGS = (
+    "bindaddress",
+    "bindinterface",
+    "canonicaldomains",
+    "canonicalizefallbacklocal",
+    "canonicalizehostname",
+    "canonicalizemaxdots",
+    "canonicalizepermittedcnames",
+    "hostkeyalias",
+    "pkcs11provider",
+    "proxycommand",
+    "tag",
+)
+SETTING = re.compile(r'(?:[ \t\r\n]*=)?[ \t\r\n]*([^ \t\r\n="]+)(?:[ \t\r\n]*=[ \t\r\n]*|[ \t\r\n]+|$)(.*)', re.DOTALL)
+"""Matches the keyword and the value of `-o`, as in readconf.c of OpenSSH. A keyword with quotes does not match."""
 USE_ALIAS = "write the option into a Host block of ~/.ssh/config, and use that alias as the host"
 
 
@@ -159,14 +174,25 @@ def _setting(option: str, value: str) -> tuple[str, str]:
     """Return the name of the setting in lower case, as in ssh_config, and its value."""
     if option != "o":
         return KEYS.get(option, ""), value
-    key, _, after = value.replace("=", " ", 1).strip().partition(" ")
-    is_path = key.lower() == "identityfile"
-    return key.lower(), " ".join(_words(key, after)) if is_path else after.strip()
+    matched = SETTING.fullmatch(value.rstrip(" \t\r\n\f"))
+    if matched is None:
+        raise BadUsage(f"the ssh option -o {value} has no valid keyword", where=WHERE, hint=USE_ALIAS)
+    key, after = matched[1].lower(), matched[2]
+    if key == "proxyjump":  # the one of these values that ssh does not split into words
+        return key, after.lstrip(" \t\r\n=").partition("#")[0].rstrip()
+    return key, _word(matched[1], after) if key in USED and key != "userknownhostsfile" else after
+
+
+def _word(key: str, value: str) -> str:
+    words = _words(key, value)
+    if len(words) != 1 or not words[0]:
+        raise BadUsage(f"invalid {key} {value!r}: expected one value", where=WHERE)
+    return words[0]
 
 
 def _words(key: str, value: str) -> list[str]:
     try:
-        return ssh_words(value)
+        return ssh_words(value, comments=True)
     except ValueError as error:
         raise BadUsage(f"invalid {key} {value!r}: {error}", where=WHERE) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -114,6 +115,85 @@ def test_the_first_gateways_of_a_command_are_used_as_by_ssh(first: str, second: 
     shown = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
     by_ssh = next((line.partition(" ")[2] for line in shown if line.startswith("proxyjump ")), "")
     assert ",".join(parse_destination(f"ssh {first} lab {second}").proxy_jump) == by_ssh
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "HostName\t127.0.0.2",
+        "HostName \t=\t127.0.0.2 \t",
+        "hostname=127.0.0.2 # the second address",
+        " = HostName 127.0.0.2",
+        "\tPort\t2222",
+        'Port="2222"',
+        "User\rdan",
+        "User\ndan",
+        'User="dan"',
+        "User = 'dan'",
+        'User=da"n"',
+        'USER "dan" #comment',
+        "ProxyJump\tme@inner:2222",
+        "ProxyJump = = inner",
+        "ProxyJump=inner # the gateway",
+    ],
+)
+def test_SE_the_words_of_a_setting_are_separated_and_unquoted_as_by_ssh(words: str) -> None:
+    asked = ["ssh", "-F", "none", "-G", "-o", words, "lab"]
+    shown = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    settings = dict(line.split(" ", 1) for line in shown.splitlines())
+    found = parse_destination(shlex.join(["ssh", "-o", words, "lab"]))
+    hop, jumps = found.hop, ",".join(found.proxy_jump)
+    assert (hop.host, str(hop.port or 22)) == (settings["hostname"], settings["port"])
+    assert (hop.user or getpass.getuser(), jumps) == (settings["user"], settings.get("proxyjump", ""))
+    assert found != parse_destination("ssh lab")
+
+
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        ("UserKnownHostsFile\t~/a", "~/a"),
+        ("UserKnownHostsFile = '/a b' # known", "/a b"),
+        ("UserKnownHostsFile none", None),
+    ],
+)
+def test_SE_the_known_hosts_of_a_setting_are_unquoted_as_by_ssh(words: str, known: str | None) -> None:
+    assert parse_destination(shlex.join(["ssh", "-o", words, "lab"])).known_hosts == known
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "ProxyCommand\tnc other 22",
+        "proxycommand = nc other 22",
+        "=ProxyCommand nc other 22",
+        '"ProxyCommand" nc other 22',
+        'Proxy"Command" nc other 22',
+        "HostKeyAlias\tother",
+        "CanonicalizeHostname=yes",
+        "CanonicalizeHostname\tno",
+        "CanonicalDomains=example.org",
+        "CanonicalizePermittedCNAMEs=*:*",
+        "BindInterface=tun0",
+        "User=",
+        'User=""',
+        "User=dan other",
+        'User="dan',
+        'User"dan"',
+        "IdentityFile=my key",
+        "",
+    ],
+)
+def test_SE_a_setting_that_changes_the_machine_or_is_invalid_is_refused(words: str) -> None:
+    with pytest.raises(BadUsage):
+        parse_destination(shlex.join(["ssh", "-o", words, "lab"]))
+
+
+@pytest.mark.parametrize(
+    "words", ["ForwardAgent\tyes", "StrictHostKeyChecking = no", 'SetEnv A="b', "ServerAliveInterval"]
+)
+def test_SE_a_setting_that_changes_no_machine_is_ignored(words: str) -> None:
+    found = parse_destination(shlex.join(["ssh", "-o", words, "lab"]))
+    assert (found.name, found.ignored) == ("lab", (f"-o {words}",))
 
 
 def test_a_user_before_the_host_replaces_the_user_in_it_and_a_later_one_does_not(tmp_path: Path) -> None:
