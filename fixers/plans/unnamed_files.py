@@ -83,7 +83,8 @@ class _Names:
     """The names of the files `paths` in texts: `words` in any place, and `stems` where a name may have no ending.
 
     `computed`: for the first part of each computed name, its possible last parts. With more than MOST_COMPUTED of them,
-    each file may be named. `listed`: the endings of wildcards such as `*.json`.
+    each file may be named. `latest`: those computed names that were not compared with all files yet. `listed`: the
+    endings of wildcards such as `*.json`.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
@@ -92,6 +93,7 @@ class _Names:
         self.words: set[bytes] = set()
         self.stems: set[bytes] = set()
         self.computed: dict[bytes, set[bytes]] = {}
+        self.latest: dict[bytes, set[bytes]] = {}
         self.names_all = False
         self._count = 0
         self.listed: set[bytes] = set()
@@ -114,14 +116,24 @@ class _Names:
         if len(parts) == 1:
             self.words |= {name} & self.wanted
         elif parts[0] or not name.startswith(b"*"):
-            self.computed.setdefault(parts[0], set()).add(parts[-1])
+            for computed in (self.computed, self.latest):
+                computed.setdefault(parts[0], set()).add(parts[-1])
             self._count += 1
             self.names_all = self._count > MOST_COMPUTED
         else:
             self.listed |= {parts[-1]} & self.wanted
 
+    def take_held(self, paths: Iterable[str]) -> set[str]:
+        """Return those of the paths that the texts may name. The next call does not compare the same computed names."""
+        found = {path for path in paths if self._hold(path, self.latest)}
+        self.latest = {}
+        return found
+
     def hold(self, path: str) -> bool:
         """Return True if the texts may name the file."""
+        return self._hold(path, self.computed)
+
+    def _hold(self, path: str, computed: dict[bytes, set[bytes]]) -> bool:
         if self.names_all:
             return True
         name = fsencode(basename(path))
@@ -130,18 +142,23 @@ class _Names:
         stem, ending = (fsencode(each) for each in splitext(basename(path)))
         folder = fsencode(basename(dirname(path)))
         is_listed = ending in self.listed and (not folder or folder in self.stems)
-        return stem in self.stems or is_listed or self._compute(stem, ending)
+        return stem in self.stems or is_listed or _may_compute(computed, stem, ending)
 
-    def _compute(self, stem: bytes, ending: bytes) -> bool:
-        """Return True if a computed name may be the stem with this ending."""
-        for at in range(len(stem) + 1):
-            rest = stem[at:]
-            for last in self.computed.get(stem[:at], ()):
-                # The last part of a computed name has the ending.
-                letters = at + len(last) - len(ending)
-                if letters >= max(at, SHORTEST) and (rest + ending).endswith(last):
-                    return True
-        return False
+
+def _may_compute(computed: dict[bytes, set[bytes]], stem: bytes, ending: bytes) -> bool:
+    """Return True if a computed name may be the stem with this ending."""
+    name = stem + ending
+    for at in range(len(stem) + 1 if computed else 0):
+        lasts = computed.get(stem[:at], set())
+        # The last part of a computed name has the ending.
+        sizes = range(len(ending) + max(0, SHORTEST - at), len(name) - at + 1)
+        if len(lasts) > len(sizes):
+            found = any(name[len(name) - size :] in lasts for size in sizes)
+        else:
+            found = any(len(last) in sizes and name.endswith(last) for last in lasts)
+        if found:
+            return True
+    return False
 
 
 def _names_of(site: Site, command: str) -> _Names:
@@ -154,7 +171,7 @@ def _names_of(site: Site, command: str) -> _Names:
     for path, text in _texts(tree, paths, lambda each: each.endswith(".py") or reads_commands(each)):
         names.add(text, is_python=path.endswith(".py"))
     for _ in range(MOST_ROUNDS):
-        named = {each for each in waiting if each in started or names.hold(each)}
+        named = names.take_held(waiting) | (waiting & started)
         if not named:
             return names
         waiting -= named

@@ -1,6 +1,8 @@
 """Notebooks and settings files that the command of a config cannot use are left out."""
 
+import itertools
 import json
+import time
 
 import pytest
 
@@ -112,6 +114,60 @@ def test_a_computed_name_names_the_files_that_it_may_be(text, path, held):
     names = _Names([path])
     names.add(text, is_python=True)
     assert names.hold(path) is held
+
+
+def held_if_each_name_is_compared(pairs, stem, ending):
+    """The same rule as in _Names, but one computed name after another."""
+    return any(
+        stem.startswith(first)
+        and (stem[len(first) :] + ending).endswith(last)
+        and len(last) >= len(ending)
+        and len(first) + len(last) - len(ending) >= 3
+        for first, last in pairs
+    )
+
+
+@pytest.mark.parametrize("copies", [0, 30])
+@pytest.mark.parametrize("is_latest", [True, False])
+def test_many_computed_names_are_compared_as_few_are(copies, is_latest):
+    parts = ["".join(each) for size in range(4) for each in itertools.product("ab", repeat=size)]
+    for first, last in itertools.product(parts, parts):
+        pairs = [(first, f"{last}.json"), *((first, f"no{number}.json") for number in range(copies))]
+        paths = [f"conf/{stem}.json" for stem in ("abab", "bab", "ba", "a", "aaaaa")]
+        names = _Names(paths)
+        names.add("\n".join(f"'{one}{{x}}{other}'" for one, other in pairs).encode(), is_python=True)
+        held = names.take_held(paths) if is_latest else {path for path in paths if names.hold(path)}
+        assert held == {path for path in paths if held_if_each_name_is_compared(pairs, path[5:-5], ".json")}
+
+
+def test_a_computed_name_is_compared_with_all_files_once_and_holds_later_too():
+    names = _Names(["abc2.json", "cde2.json"])
+    names.add(b"f'abc{n}.json'", is_python=True)
+    assert names.take_held(["abc2.json", "cde2.json"]) == {"abc2.json"}
+    assert names.take_held(["abc2.json"]) == set() and names.hold("abc2.json")
+    names.add(b"f'cde{n}.json'", is_python=True)
+    assert names.take_held(["cde2.json"]) == {"cde2.json"}
+
+
+@pytest.mark.parametrize(
+    "computed",
+    [
+        pytest.param([f"{{a}}q{number:06}.yaml" for number in range(MOST_COMPUTED - 1000)], id="one first part"),
+        pytest.param(
+            [f"{'x' * first}{{a}}{'y' * last}.yaml" for first in range(100) for last in range(1, 96)], id="many parts"
+        ),
+    ],
+)
+def test_SE_many_computed_names_and_a_chain_of_settings_files_are_compared_in_linear_time(computed):
+    chain = [f"ch{number}.yaml" for number in range(18)]
+    files = {f"c/{'x' * 100}{number:04}.yaml": b"bf16: true\n" for number in range(1000)}
+    files |= {name: f"next: {after}\n".encode() for name, after in zip(chain, [*chain[1:], ""], strict=True)}
+    tree = MemoryTree({"train.py": "\n".join(f'"{name}"' for name in computed).encode(), **files})
+    command = ["python", "train.py", chain[0]]
+    began = time.process_time()
+    names = _names_of(Site(tree, config={"command": command}), " ".join(command))
+    assert [path for path in files if names.hold(path)] == chain
+    assert time.process_time() - began < 20
 
 
 def test_SE_a_text_with_many_names_needs_no_memory_for_them():
