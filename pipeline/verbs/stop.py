@@ -24,6 +24,10 @@ from remote.protocol.jobs import JobState, RunSurvey
 from remote.protocol.shell import on_host, shell_command
 
 SLURM_LEFT = "slurm-jobs-left"
+NAMED = 10
+"""The most processes or jobs that a message names."""
+MOST_CANCELLED = 100
+"""The most jobs that the command of a hint cancels."""
 
 
 def stop(run: str | None = None, grace: float | None = None, as_json: bool = False) -> int:
@@ -108,18 +112,30 @@ def describe_restart(survey: RunSurvey, note: RunNote) -> str:
     return f"to resume: {note.resume_command}"
 
 
-def _unkillable(pid: int, host: str) -> Finding:
-    message = f"process {pid} has not ended after SIGKILL: it is blocked in the driver or the file system"
-    return Finding("unkillable", Severity.ERROR, message, host, exit_code=ExitCode.BUSY)
-
-
 def judge_left(answer: StopAnswer, survey: RunSurvey, note: RunNote, *, was_alive: bool) -> tuple[Finding, ...]:
-    """Return a finding for each process and Slurm job of the run that the stop did not end."""
+    """Return the findings for the processes and Slurm jobs of the run that the stop did not end."""
     return (
-        *(_unkillable(pid, note.host) for pid in (answer.left if was_alive else ())),
+        *judge_unkillable(answer.left if was_alive else (), note.host),
         *(judge_still_running(answer.elsewhere, note) if survey.state is JobState.RUNNING else ()),
         *judge_slurm_left(answer.slurm_left, note.host),
     )
+
+
+def judge_unkillable(left: tuple[int, ...], host: str) -> tuple[Finding, ...]:
+    """Return one finding for all processes that survived SIGKILL."""
+    if not left:
+        return ()
+    who, is_blocked = f"process {left[0]} has", "it is"
+    if len(left) > 1:
+        who, is_blocked = f"{len(left)} processes ({_numbers(left)}) have", "they are"
+    message = f"{who} not ended after SIGKILL: {is_blocked} blocked in the driver or the file system"
+    return (Finding("unkillable", Severity.ERROR, message, host, exit_code=ExitCode.BUSY),)
+
+
+def _numbers(left: tuple[int, ...]) -> str:
+    """Return '7, 8, 9', or the first NAMED numbers and how many more there are."""
+    more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
+    return ", ".join(map(str, left[:NAMED])) + more
 
 
 def judge_still_running(elsewhere: str, note: RunNote) -> tuple[Finding, ...]:
@@ -133,18 +149,18 @@ def judge_still_running(elsewhere: str, note: RunNote) -> tuple[Finding, ...]:
 
 
 def judge_slurm_left(left: tuple[int, ...] | None, host: str) -> tuple[Finding, ...]:
-    """Return a finding for each job that the command submitted to Slurm and that may still run."""
+    """Return one finding for all jobs that the command submitted to Slurm and that may still run."""
+    listing = on_host("squeue --me", host=host)
     if left is None:
         message = "Slurm did not answer, so jobs that the command submitted to it may still run"
-        return (Finding(SLURM_LEFT, Severity.WARNING, message, host, hint=on_host("squeue --me", host=host)),)
-    return tuple(
-        Finding(
-            SLURM_LEFT,
-            Severity.ERROR,
-            f"Slurm has not confirmed that job {number} of the command is cancelled",
-            host,
-            hint=on_host("scancel {}", str(number), host=host),
-            exit_code=ExitCode.BUSY,
-        )
-        for number in left
-    )
+        return (Finding(SLURM_LEFT, Severity.WARNING, message, host, hint=listing),)
+    if not left:
+        return ()
+    jobs = f"job {left[0]} of the command is"
+    if len(left) > 1:
+        jobs = f"{len(left)} jobs of the command ({_numbers(left)}) are"
+    numbers = [str(number) for number in left[:MOST_CANCELLED]]
+    cancel = on_host(f"scancel {' '.join('{}' for _ in numbers)}", *numbers, host=host)
+    hint = cancel if len(left) <= MOST_CANCELLED else listing
+    message = f"Slurm has not confirmed that {jobs} cancelled"
+    return (Finding(SLURM_LEFT, Severity.ERROR, message, host, hint=hint, exit_code=ExitCode.BUSY),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from pipeline.judgements.job import judge_run
 from pipeline.messages.outcome import job_outcome
 from pipeline.records.runs import RunNote
-from pipeline.verbs.stop import describe_restart, describe_stop, judge_still_running
+from pipeline.verbs.stop import describe_restart, describe_stop, judge_left, judge_still_running
 from remote.protocol.exits import ExitCode
+from remote.protocol.job_requests import StopAnswer
 from remote.protocol.jobs import Checkpoint, JobResult, JobState, Progress, RunSurvey, Started, judge_state
 
 BEGUN = Started(1, 1, "boot")
@@ -103,3 +105,53 @@ def test_files_of_the_script_are_named_without_a_verified_checkpoint(files: tupl
     assert describe_restart(run, replace(NOTE, own_command=True)).endswith("--resume r-1")
     (finding,) = judge_run(run, "r-1").findings
     assert finding.message == f"r-1 was stopped; {kept}" and finding.hint == "pipeline run --resume r-1"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "processes", "jobs", "cancel"),
+    [
+        (
+            (7,),
+            "process 7 has not ended after SIGKILL: it is blocked in the driver or the file system",
+            "job 7 of the command is cancelled",
+            "scancel 7   (on titan)",
+        ),
+        (
+            (7, 9),
+            "2 processes (7, 9) have not ended after SIGKILL: they are blocked in the driver or the file system",
+            "2 jobs of the command (7, 9) are cancelled",
+            "scancel 7 9   (on titan)",
+        ),
+        (
+            tuple(range(12)),
+            "12 processes (0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more) have not ended after SIGKILL: they are blocked in "
+            "the driver or the file system",
+            "12 jobs of the command (0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more) are cancelled",
+            "scancel 0 1 2 3 4 5 6 7 8 9 10 11   (on titan)",
+        ),
+    ],
+)
+def test_processes_and_slurm_jobs_that_are_left_are_one_finding_each(
+    numbers: tuple[int, ...], processes: str, jobs: str, cancel: str
+) -> None:
+    run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, BEGUN, JobResult(143, stopped=True))
+    answer = StopAnswer("r", 1, JobState.STOPPED, left=numbers, slurm_left=numbers)
+    left, slurm = judge_left(answer, run, NOTE, was_alive=True)
+    assert (left.check, left.message, left.exit_code) == ("unkillable", processes, ExitCode.BUSY)
+    assert slurm.message == f"Slurm has not confirmed that {jobs}"
+    assert (slurm.hint, slurm.exit_code) == (cancel, ExitCode.BUSY)
+    assert judge_left(answer, run, NOTE, was_alive=False) == (slurm,)
+    assert judge_left(replace(answer, left=(), slurm_left=()), run, NOTE, was_alive=True) == ()
+
+
+@pytest.mark.parametrize("size", [101, 900_000])
+def test_SE_a_host_that_claims_many_jobs_and_processes_does_not_fill_the_memory(size: int) -> None:
+    run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, BEGUN, JobResult(143, stopped=True))
+    answer = StopAnswer("r", 1, JobState.STOPPED, left=tuple(range(size)), slurm_left=tuple(range(size)))
+    tracemalloc.start()
+    findings = judge_left(answer, run, NOTE, was_alive=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000
+    assert all(f"and {size - 10} more)" in each.message and len(each.message) < 200 for each in findings)
+    assert findings[1].hint == "squeue --me   (on titan)"
