@@ -24,6 +24,7 @@ from remote.payload.output.events import write_event_index
 from remote.payload.processes.command_jobs import SUBMITS, CommandJobs
 from remote.payload.processes.ending import Ending
 from remote.payload.processes.identity import Process, boot_id, descendants, is_alive, read_process
+from remote.payload.processes.reaping import reap_child
 from remote.payload.proof.unhooked import UNSIGNED
 from remote.protocol.jobs import JobResult, JobSpec, Started
 from remote.protocol.layout import JobLayout, RunLayout
@@ -125,6 +126,8 @@ class JobLoop:
         self._trainer: Optional[Process] = None
         self._monitor = JobMonitor(run, job, spec, Limits())
         self._reserve = Reserve(job.reserve)
+        self._reaped = 0
+        self._kills = False
 
     def run(self, kills_before: Optional[int]) -> JobResult:
         """Return once the job and all its processes have ended and its result is written."""
@@ -194,11 +197,21 @@ class JobLoop:
             if ending is not None:
                 if request is not None and request.grace_s <= 0:
                     ending.kill_by(now)
-                if ending.advance(now) and (self._has_exited() or ending.unkillable):
+                self._kills = ending.kills(now)
+                if ending.advance(now) and self._is_over(ending, now):
                     return ending.unkillable
             with contextlib.suppress(OSError, ValueError):
                 self._monitor.check(now)
             self._signals.wait(ENDING_TICK_S if ending is not None else TICK_S)
+
+    def _is_over(self, ending: Ending, now: float) -> bool:
+        """Return True if the first process has exited, and no process since the processes were read.
+
+        A process that starts a successor and exits, again and again, may be missed by every reading.
+        """
+        before = self._reaped
+        exited = self._has_exited() and (self._reaped == before or ending.gives_up(now))
+        return exited or bool(ending.unkillable)
 
     def _record_sigterm(self) -> None:
         """Record the SIGTERM to the job for the supervisor that judges it if this one is killed before its end."""
@@ -244,9 +257,10 @@ class JobLoop:
             return self._adopted_has_exited()
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status = reap_child(kills_group=self._kills)
             except ChildProcessError:
                 return True
+            self._reaped += 1 if pid else 0
             if pid == self._child.pid and not self._goes_on(status):
                 self._status = status
             if pid == 0:

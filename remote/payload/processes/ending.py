@@ -32,20 +32,29 @@ class Ending:
         """Kill the remaining processes at `kill_at` (monotonic seconds) if the grace period ends later."""
         self._kill_at = min(self._kill_at, kill_at)
 
+    def kills(self, now: float) -> bool:
+        """Return True at the end of the grace period."""
+        return now >= self._kill_at
+
+    def gives_up(self, now: float) -> bool:
+        """Return True if SIGKILL was sent so long ago that the remaining processes cannot be killed."""
+        return now >= self._kill_at + STUCK_AFTER_S
+
     def advance(self, now: float) -> bool:
         """Send the signals that are due.
 
-        Return True once all processes have ended, or if the remaining processes cannot be killed.
+        Return True once all processes have ended, or if the remaining processes cannot be killed. A process that starts
+        a successor and exits can be missed: the caller compares with the children that have ended meanwhile.
         """
         members = self._members()
         if not members:
             return True
-        if now < self._kill_at:
+        if not self.kills(now):
             self._terminate(_without_helpers(members) if now >= self._terminate_all_at else _topmost(members))
             return False
         for process in members:
             send_signal(process, signal.SIGKILL)
-        if now < self._kill_at + STUCK_AFTER_S:
+        if not self.gives_up(now):
             return False
         self.unkillable = tuple(process.pid for process in members)
         return True
