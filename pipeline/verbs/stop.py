@@ -26,8 +26,6 @@ from remote.protocol.shell import on_host, shell_command
 SLURM_LEFT = "slurm-jobs-left"
 NAMED = 10
 """The most processes or jobs that a message names."""
-MOST_CANCELLED = 100
-"""The most jobs that the command of a hint cancels."""
 
 
 def stop(run: str | None = None, grace: float | None = None, as_json: bool = False) -> int:
@@ -156,11 +154,8 @@ def judge_slurm_left(left: tuple[int, ...] | None, host: str) -> tuple[Finding, 
         return (Finding(SLURM_LEFT, Severity.WARNING, message, host, hint=listing),)
     if not left:
         return ()
-    jobs = f"job {left[0]} of the command is"
+    jobs, hint = f"job {left[0]} of the command is", on_host("scancel {}", str(left[0]), host=host)
     if len(left) > 1:
-        jobs = f"{len(left)} jobs of the command ({_numbers(left)}) are"
-    numbers = [str(number) for number in left[:MOST_CANCELLED]]
-    cancel = on_host(f"scancel {' '.join('{}' for _ in numbers)}", *numbers, host=host)
-    hint = cancel if len(left) <= MOST_CANCELLED else listing
+        jobs, hint = f"{len(left)} jobs of the command ({_numbers(left)}) are", listing
     message = f"Slurm has not confirmed that {jobs} cancelled"
     return (Finding(SLURM_LEFT, Severity.ERROR, message, host, hint=hint, exit_code=ExitCode.BUSY),)

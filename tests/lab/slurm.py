@@ -1,13 +1,15 @@
-"""A Slurm cluster on this machine, with its own keys, ports and folders: one node, or several `slurmd -N`."""
+"""A Slurm cluster on this machine, with its own keys, ports and folders. Its nodes have namespaces of their own."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,7 +93,7 @@ class Slurm:
         (self._folder / "slurm.conf").write_text(text)
         self._run(["slurmctld", "-D", "-c"])
         for node in self.nodes:
-            self._run(["slurmd", "-D", "-N", node])
+            self._run([*self._machine(node), "slurmd", "-D", "-N", node])
         idle = ["idle"] * len(self.nodes)
         has_ended: list[bool] = []
 
@@ -102,8 +104,16 @@ class Slurm:
         until(is_decided, "nodes")
         return not any(has_ended)
 
+    def _machine(self, node: str) -> tuple[str, ...]:
+        """Return a command prefix for a machine of its own: other pids, another boot id and other shared memory."""
+        boot = self._folder / f"{node}.boot_id"
+        boot.write_text(f"{uuid.uuid4()}\n")
+        mounts = f"mount --bind {boot} /proc/sys/kernel/random/boot_id && mount -t tmpfs -o mode=1777 none /dev/shm"
+        namespaces = ("--pid", "--mount", "--ipc", "--fork", "--kill-child", "--mount-proc")
+        return ("unshare", *namespaces, "sh", "-c", f'{mounts} && exec "$0" "$@"')
+
     def _run(self, argv: list[str]) -> None:
-        with open(self._folder / f"{argv[0]}.out", "wb") as log:
+        with open(self._folder / f"{len(self._daemons)}.out", "wb") as log:
             environment = {**os.environ, **self.environment, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
             # A separate session, so that Ctrl-C of the test run does not end the daemons before the fixture does.
             daemon = subprocess.Popen(argv, stdout=log, stderr=log, env=environment, start_new_session=True)
@@ -128,7 +138,8 @@ class Slurm:
     def _end(self, daemons: list[subprocess.Popen[bytes]]) -> None:
         self._daemons = [daemon for daemon in self._daemons if daemon not in daemons]
         for daemon in reversed(daemons):
-            daemon.terminate()
+            # unshare ignores SIGTERM. The kernel ends its namespace with it.
+            daemon.send_signal(signal.SIGKILL if "unshare" in str(daemon.args) else signal.SIGTERM)
             try:
                 daemon.wait(timeout=PATIENCE_S)
             except subprocess.TimeoutExpired:

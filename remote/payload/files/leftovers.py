@@ -8,13 +8,47 @@ import os
 import re
 import shutil
 import stat
-from typing import List, Tuple
+from typing import Iterator, List, Tuple
 
+from remote.protocol.layout import PROJECTS, ProjectLayout
 from remote.protocol.parts import WRITER, is_dead_writer, writer
 
 TEMPORARY = "temporary.json"
 OWNED_NAME = re.compile(rf"[a-z]+-({WRITER})-\w+")
 OWNER_MARK = re.compile(rf"(.+)\.of-({WRITER})")
+
+
+@contextlib.contextmanager
+def owned_folder(workdir: str, layout: ProjectLayout, kind: str, *, keep: str = "") -> Iterator[str]:
+    """Yield a new folder in the project's scratch/. Remove it afterwards, with the parents created for it.
+
+    The folders of dead processes are removed too, except `keep`.
+    """
+    parent = os.path.join(workdir, layout.scratch)
+    made = _make(parent)
+    sweep_scratch(parent, keep=keep)
+    folder = os.path.join(parent, new_owned_name(kind))
+    try:
+        os.mkdir(folder, 0o700)
+        yield folder
+    finally:
+        remove(folder)
+        # Also remove parents that a killed process made. A folder that is not empty stays.
+        for one in (parent, os.path.join(workdir, layout.root), os.path.join(workdir, PROJECTS), *made):
+            with contextlib.suppress(OSError):
+                os.rmdir(one)
+
+
+def _make(folder: str) -> List[str]:
+    """Create a folder with its parents; return the folders that did not exist, innermost first."""
+    missing = []
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for one in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(one)
+    return missing
 
 
 def new_owned_name(kind: str) -> str:

@@ -14,6 +14,7 @@ import site
 import tempfile
 from typing import Any, Dict, Mapping, Tuple
 
+from remote.payload.probes.compute_node import Place
 from remote.payload.probes.project_python import ask_python, job_environment
 from remote.payload.processes.variables import REFERENCE
 from remote.protocol.regular import read_regular
@@ -66,7 +67,7 @@ def ask_hub_client(
         alone = {**of_hub, **folders, **NO_OTHER_FILES, "HOME": private, "PYTHONUSERBASE": site.getuserbase()}
         alone.update({"NETRC": os.path.join(private, "netrc"), "HF_TOKEN_PATH": os.path.join(private, TOKEN_FILE)})
         asked = {**request, "token": token or False, "redirected": bool(redirect)}
-        answer = ask_python(python, payload, "hub", asked, alone, timeout_s)
+        answer = ask_python(python, Place(payload), "hub", asked, alone, timeout_s)
     if redirect and not given and "fault" in answer:
         message = f"{answer.get('message', '')}; the host's token was not sent, because the config sets {redirect}"
         answer.update(message=message, withheld=redirect)

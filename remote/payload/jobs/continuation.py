@@ -54,7 +54,8 @@ def reason_not_to_continue(spec: JobSpec, newest_step: int, *, stopped: bool) ->
 def _queue(payload: str, run: RunLayout, job: JobLayout, spec: JobSpec, secrets: Dict[str, str]) -> str:
     """Queue the job so that it starts after this job has ended. Return the reason if that failed, otherwise ""."""
     submitted = read_record(job.submitted, Submitted)
-    this_job = submitted.slurm_job if submitted is not None else os.environ.get("SLURM_JOB_ID", "")
+    has_number = submitted is not None and not submitted.name
+    this_job = submitted.slurm_job if submitted is not None and has_number else os.environ.get("SLURM_JOB_ID", "")
     after = run.job(spec.number)
     try:
         with contextlib.suppress(FileExistsError):

@@ -47,7 +47,12 @@ class Queued:
 
 @dataclass(frozen=True)
 class Submitted:
-    """submitted.json: the job's number in Slurm, written right after sbatch."""
+    """submitted.json: the job's number in Slurm.
+
+    Until sbatch has answered, `name` is the name of the submitted job, and `slurm_job` is empty, or the suffix of a
+    task of an array, such as _2.
+    """
 
     slurm_job: str
     at_unix: float = 0.0
+    name: str = ""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import shlex
 import subprocess
+from dataclasses import replace
 from typing import Dict, FrozenSet, Iterable, List, Optional, Sequence
 
 from remote.payload.files.records import read_record
@@ -27,12 +29,24 @@ QUEUE_DEADLINE_S = 10.0
 GRACE_MARGIN_S = 30
 SLURM_POLL_S = 2.0
 KEPT_VARIABLES = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_CONF_SERVER")
+CONTROLLER_AWAY = r"[Tt]imed out|Unable to contact|Connection refused|Zero Bytes were transmitted"
 _ENDED: Dict[str, str] = {}
 
 
 def read_submitted(job: JobLayout) -> Optional[Submitted]:
-    """Return the job's number in Slurm, or None if it was not submitted."""
-    return read_record(job.submitted, Submitted)
+    """Return the job's number in Slurm, or None if it was not submitted.
+
+    If the answer of sbatch was lost, the job is found in the queue by its name. If squeue fails, the number is missing,
+    and `queue_state` is UNKNOWN.
+    """
+    known = read_record(job.submitted, Submitted)
+    if known is None or not known.name:
+        return known
+    try:
+        number = find_by_name(known.name)
+    except Refusal:
+        return known
+    return replace(known, slurm_job=number + known.slurm_job) if number else None
 
 
 def unit_name(job: JobLayout) -> str:
@@ -47,7 +61,7 @@ def own_jobs(run: RunLayout) -> FrozenSet[str]:
     The number of a job is recorded only when sbatch has returned, which may be after the job has begun.
     """
     jobs = [run.job(number) for number in range(1, newest_job(run) + 2)]
-    submitted = map(read_submitted, jobs)
+    submitted = (read_record(job.submitted, Submitted) for job in jobs)
     return frozenset([*map(unit_name, jobs), *(one.slurm_job for one in submitted if one is not None)])
 
 
@@ -112,7 +126,13 @@ def submit(script: str, folder: str, secrets: Iterable[str] = ()) -> str:
     The variables in `secrets` are left out, because Slurm stores the environment of a job on its controller's disk.
     """
     argv = ["sbatch", "--parsable", f"--chdir={folder}"]
-    return _run(argv, stdin=script, without=secrets).strip().partition(";")[0]
+    printed = _run(argv, stdin=script, without=secrets)
+    # With --parsable, sbatch prints NUMBER or NUMBER;CLUSTER. A site's wrapper may print lines of its own.
+    numbers = re.findall(r"^(\d+)(?:;.*)?$", printed, re.MULTILINE)
+    if not numbers:
+        message = f"no job number in the answer of sbatch: {printed.strip()[-200:]!r}"
+        raise Refusal("slurm", message, where="slurm", exit_code=ExitCode.ENVIRONMENT)
+    return str(numbers[-1])
 
 
 def find_by_name(name: str) -> str:
@@ -130,6 +150,8 @@ def queue_state(number: str) -> str:
 
     An unreachable controller is no evidence that the job has ended.
     """
+    if not number[:1].isdigit():
+        return "UNKNOWN"
     try:
         done = subprocess.run(
             [*SQUEUE, f"--jobs={number}", "--format=%T %r"],
@@ -178,15 +200,21 @@ def _answer(argv: List[str]) -> str:
 
 
 def end(number: str) -> None:
-    """Cancel a waiting job, or send SIGTERM to the supervisor of a running job."""
-    if queue_state(number).startswith("RUNNING"):
-        _run(["scancel", "--signal=TERM", "--batch", number])
-    else:
-        _run(["scancel", number])
+    """Cancel a waiting job, and send SIGTERM to the supervisor of a running job.
+
+    Does nothing if the controller does not answer: a supervisor also reads the request to stop from its file.
+    """
+    # `--state` lets Slurm decide whether the job runs. A plain scancel would kill it without the grace period.
+    for filtered in (["--state=PENDING"], ["--signal=TERM", "--batch"]):
+        with contextlib.suppress(Refusal):
+            _run(["scancel", *filtered, number])
 
 
 def kill(number: str) -> None:
-    """Cancel the job, which kills its remaining processes."""
+    """Cancel the job, which kills its remaining processes. Raises Refusal if Slurm does not confirm it."""
+    if not number[:1].isdigit():
+        message = "squeue does not answer, so the job cannot be cancelled"
+        raise Refusal("slurm", message, where="slurm", hint="try again later", exit_code=ExitCode.TEMPORARY)
     _run(["scancel", number])
 
 
@@ -211,5 +239,7 @@ def _run(argv: List[str], stdin: str = "", without: Iterable[str] = ()) -> str:
         raise Refusal("slurm", f"{argv[0]} did not answer in {DEADLINE_S:.0f} s", exit_code=ExitCode.TEMPORARY)
     if done.returncode != 0:
         message = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
-        raise Refusal("slurm", f"{argv[0]}: {message}", where="slurm", exit_code=ExitCode.ENVIRONMENT)
+        away = re.search(CONTROLLER_AWAY, message)
+        code = ExitCode.TEMPORARY if away is not None else ExitCode.ENVIRONMENT
+        raise Refusal("slurm", f"{argv[0]}: {message}", where="slurm", exit_code=code)
     return done.stdout.decode("utf-8", "replace")

@@ -12,7 +12,7 @@ from remote.payload.files.lock import holder
 from remote.payload.files.records import read_record
 from remote.payload.jobs import slurm
 from remote.payload.jobs.orphans import orphans_of
-from remote.payload.jobs.records import Queued
+from remote.payload.jobs.records import Queued, Submitted
 from remote.payload.output.job_folder import newest_job, real_run
 from remote.payload.probes.machine import machine_name
 from remote.payload.processes.identity import Process, began_unix, boot_id, boot_unix, is_alive, pid_namespace
@@ -35,6 +35,9 @@ from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
 
 SILENT_AFTER_S = 120.0
 """A job on another machine or in another container counts as ended after this time without output and steps."""
+
+NODE_LOST = ("", "NODE_FAIL", "BOOT_FAIL")
+"""The last states in Slurm of a job whose processes may still run."""
 
 
 def run_layout(call: Call, project: str, run: str) -> RunLayout:
@@ -81,7 +84,7 @@ def observe_job(run: RunLayout, number: int) -> JobObservation:
     # The result is read after the processes, because a job that ended in between has already written it.
     result = read_record(job.result, JobResult)
     started = read_record(job.supervisor, Started)
-    alive = alive or any(left) or (result is None and _writes_elsewhere(run, job))
+    alive = alive or any(left) or (result is None and _writes_elsewhere(run, job, submitted))
     state = judge_state(started=started, result=result, alive=alive)
     left_queue = submitted is not None and state in (JobState.LOST, JobState.ABSENT)
     ended = slurm.end_state(submitted.slurm_job) if submitted is not None and left_queue else ""
@@ -105,13 +108,16 @@ def _unsupervised(run: RunLayout, number: int) -> _Unsupervised:
     return _Unsupervised(tuple(orphans_of(run, job)), recorder)
 
 
-def _writes_elsewhere(run: RunLayout, job: JobLayout) -> bool:
+def _writes_elsewhere(run: RunLayout, job: JobLayout, submitted: Optional[Submitted]) -> bool:
     """Return True if processes that cannot be seen from here have written to the run in the last SILENT_AFTER_S.
 
-    The supervisor changes the time of supervisor.json every BEAT_S seconds.
+    The supervisor changes the time of supervisor.json every BEAT_S seconds. Slurm ends every process of a job, unless
+    it has lost the job's node.
     """
     started = read_record(job.supervisor, Started)
-    if started is None or not is_elsewhere(started) or slurm.read_submitted(job) is not None:
+    if started is None or not is_elsewhere(started):
+        return False
+    if submitted is not None and slurm.end_state(submitted.slurm_job) not in NODE_LOST:
         return False
     newest = run.job(newest_job(run)).root == job.root
     earliest = time.time() - SILENT_AFTER_S

@@ -16,7 +16,7 @@ from remote.payload.jobs.orphans import orphans_of
 from remote.payload.jobs.records import Queued, StopRequest, Submitted
 from remote.payload.jobs.state import current_job, is_elsewhere, judge_job, run_layout, supervised
 from remote.payload.jobs.supervisor_start import on_record, remove_launches
-from remote.payload.processes.command_jobs import CANCEL_EVERY_S
+from remote.payload.processes.command_jobs import CANCEL_EVERY_S, CANCEL_FOR_S
 from remote.payload.processes.identity import Process, is_alive, send_signal
 from remote.payload.processes.launch import FULL
 from remote.payload.processes.slurm_queue import is_living
@@ -78,7 +78,7 @@ def _stop_job(call: Call, run: RunLayout, number: int, asked_unix: float) -> Non
             _signal_supervisor(job)
         _await_end(call, run, job, grace_s + LEFTOVER_GRACE_S + STOP_SLACK_S)
         if submitted is not None:
-            _leave_queue(job, submitted)
+            _leave_queue(call, run, job, submitted)
 
 
 def _write_request(job: JobLayout, request: StopRequest) -> None:
@@ -118,9 +118,15 @@ def _signal_supervisor(job: JobLayout) -> None:
         send_signal(Process(started.pid, 0, started.start_ticks), signal.SIGTERM)
 
 
-def _leave_queue(job: JobLayout, submitted: Submitted) -> None:
+def _leave_queue(call: Call, run: RunLayout, job: JobLayout, submitted: Submitted) -> None:
+    """Cancel the job in Slurm, unless it has a result: then it only sends its notification, and ends by itself."""
+    if os.path.exists(job.result):
+        return
+    call.keep_alive()
     if is_living(slurm.queue_state(submitted.slurm_job)):
         slurm.kill(submitted.slurm_job)
+        if on_record(job):
+            _await_end(call, run, job, CANCEL_FOR_S)
     if not on_record(job):
         remove_launches(job)
         reason = "removed from Slurm's queue before it began"

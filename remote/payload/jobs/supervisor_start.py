@@ -9,7 +9,7 @@ import secrets
 import shutil
 import subprocess
 import time
-from typing import Dict, List, Sequence, Tuple
+from typing import Dict, Iterable, List, Mapping, Sequence, Tuple
 
 from remote.payload.files.atomic import make_private_folder
 from remote.payload.files.records import read_record, write_record
@@ -168,12 +168,30 @@ def queue_job(
         launch = prepare_launch(job, Launch(secrets_by_name), job.root)
         argv = [*supervise_argv(payload, "stay", job.root, launch, -1), "slurm"]
         script = slurm.render_script(name, job.supervisor_log, argv, options, spec.grace_s)
-        try:
-            number = slurm.submit(script, job.root, secrets_by_name)
-        except Refusal:
-            _remove_launch(launch)
-            raise
+        number = _submit(name, {job: Submitted("", time.time(), name)}, script, job.root, secrets_by_name)
     write_record(job.submitted, Submitted(number, time.time()))
+
+
+def _submit(
+    name: str, pending: Mapping[JobLayout, Submitted], script: str, folder: str, secrets_by_name: Iterable[str]
+) -> str:
+    """Return the number of the submitted job. The `pending` records are written first.
+
+    sbatch may fail although the controller has queued the job, which then has its name. If it certainly has not, the
+    launch files are removed.
+    """
+    for job, record in pending.items():
+        write_record(job.submitted, record)
+    try:
+        return slurm.submit(script, folder, secrets_by_name)
+    except Refusal:
+        number = slurm.find_by_name(name)
+        if number:
+            return number
+        for job in pending:
+            remove_launches(job)
+            os.unlink(job.submitted)
+        raise
 
 
 def queue_array(
@@ -211,10 +229,6 @@ def _submit_array(
         with contextlib.suppress(FileNotFoundError):
             os.unlink(log)
         os.symlink(job.supervisor_log, log)
-    try:
-        names = {name for _, secrets_by_name in jobs for name in secrets_by_name}
-        return slurm.submit(slurm.render_array(name, folder, argvs, options, grace_s), folder, names)
-    except Refusal:
-        for launch in launches:
-            _remove_launch(launch)
-        raise
+    names = {name for _, secrets_by_name in jobs for name in secrets_by_name}
+    pending = {job: Submitted(f"_{task}", time.time(), name) for task, (job, _) in enumerate(jobs)}
+    return _submit(name, pending, slurm.render_array(name, folder, argvs, options, grace_s), folder, names)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import tempfile
-from typing import Any, Dict, List
+from typing import Any, Dict
 
+from remote.payload.probes.compute_node import place_of
 from remote.payload.probes.machine import read_disk
 from remote.payload.probes.project_python import ask_python
 from remote.payload.probes.python import (
@@ -15,7 +16,6 @@ from remote.payload.probes.python import (
     read_interpreter,
     store_interpreter,
 )
-from remote.payload.processes.compute_node import srun_argv
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
 from remote.payload.request.refusal import Refusal, refusal_to_json
@@ -45,16 +45,15 @@ def probe_environment(call: Call) -> Dict[str, Any]:
 def _with_trial(facts: EnvironmentFacts, call: Call, request: EnvironmentRequest, project: Project) -> EnvironmentFacts:
     path = facts.interpreter.path
     environment, deadline_s = dict(request.environment), request.deadline_s
-    launcher: List[str] = []
     if request.slurm is not None:  # Slurm chooses the card.
-        launcher = srun_argv(request.slurm, request.deadline_s)
         deadline_s += QUEUE_S
     elif request.gpus is not None:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index in request.gpus)
     try:
         known = ask_interpreter(path)
         arguments = {"packages": list(request.packages)}
-        answer = ask_python(path, call.payload, "probe-torch", arguments, environment, deadline_s, launcher=launcher)
+        with place_of(call, project.layout, request.slurm, request.deadline_s) as place:
+            answer = ask_python(path, place, "probe-torch", arguments, environment, deadline_s)
     except (Refusal, InterpreterFault) as fault:
         return dataclasses.replace(facts, error=str(fault))
     torch = facts.interpreter.torch

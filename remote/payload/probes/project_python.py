@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from typing import Any, Dict, Mapping, Sequence
+from typing import Any, Dict, Mapping
 
+from remote.payload.probes.compute_node import Place
 from remote.payload.processes.variables import expand_variables
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
@@ -21,21 +22,16 @@ def job_environment(extra: Mapping[str, str]) -> Dict[str, str]:
 
 def ask_python(
     python: str,
-    payload: str,
+    place: Place,
     verb: str,
     request: Mapping[str, Any],
     environment: Mapping[str, str],
     timeout_s: float,
-    *,
-    launcher: Sequence[str] = (),
 ) -> Dict[str, Any]:
-    """Run `python payload.pyz VERB` with the request on stdin, and return its answer. Raises Refusal if that fails.
-
-    `launcher` is a command prefix, such as that of srun.
-    """
+    """Run `python payload.pyz VERB` with the request on stdin, and return its answer. Raises Refusal if that fails."""
     try:
         done = subprocess.run(
-            [*launcher, python, payload, verb],
+            [*place.launcher, python, place.payload, verb],
             input=json.dumps(dict(request)).encode(),
             capture_output=True,
             env=job_environment(environment),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator
 
+from remote.payload.probes.compute_node import place_of
 from remote.payload.probes.project_python import ask_python
 from remote.payload.probes.python import InterpreterFault, find_python
-from remote.payload.processes.compute_node import srun_argv
 from remote.payload.proof.evidence import error, passed, warning
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
@@ -29,10 +29,7 @@ def step_card(call: Call) -> Dict[str, Any]:
     request = decode(CardRequest, call.args)
     project = Project(call.workdir, ProjectLayout(checked_name(request.project)))
     environment = dict(request.environment)
-    launcher: List[str] = []
-    if request.slurm is not None:  # Slurm chooses the card.
-        launcher = srun_argv(request.slurm, request.deadline_s)
-    elif request.gpus is not None:
+    if request.slurm is None and request.gpus is not None:  # Slurm chooses the card itself.
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index in request.gpus)
     try:
         python = find_python(request.python, project)
@@ -40,7 +37,8 @@ def step_card(call: Call) -> Dict[str, Any]:
         raise Refusal("interpreter", str(fault), where=request.python, exit_code=ExitCode.ENVIRONMENT) from None
     arguments = {"plan": encode(request.plan)}
     deadline_s = request.deadline_s if request.slurm is None else QUEUE_S + request.deadline_s
-    answer = ask_python(python, call.payload, "card-step", arguments, environment, deadline_s, launcher=launcher)
+    with place_of(call, project.layout, request.slurm, request.deadline_s) as place:
+        answer = ask_python(python, place, "card-step", arguments, environment, deadline_s)
     facts = decode(CardFacts, answer)
     report: Dict[str, Any] = encode(CardReport(facts, tuple(judge_card(facts, request.plan))))
     return report

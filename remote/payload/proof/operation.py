@@ -11,10 +11,12 @@ import sys
 import tempfile
 from typing import IO, Any, Dict, Iterator
 
-from remote.payload.processes.compute_node import srun_argv
+from remote.payload.probes.compute_node import Place, place_of
 from remote.payload.request.call import Call
+from remote.payload.request.names import checked_name
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
+from remote.protocol.layout import ProjectLayout
 from remote.protocol.proof import ProofRequest
 from remote.protocol.values import decode, dumps
 
@@ -28,17 +30,17 @@ def run_proof(call: Call) -> Dict[str, Any]:
     exits.
     """
     request = decode(ProofRequest, call.args)
-    with tempfile.TemporaryFile() as errors:
-        worker = _start(call, request, errors)
+    layout = ProjectLayout(checked_name(request.project))
+    with tempfile.TemporaryFile() as errors, place_of(call, layout, request.slurm, request.deadline_s) as place:
+        worker = _start(call, place, errors)
         return _follow(call, request, worker, errors)
 
 
-def _start(call: Call, request: ProofRequest, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(call: Call, place: Place, errors: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start the worker. srun and the worker write their messages to `errors`."""
-    argv = [sys.executable, "-I", "-S", "-B", call.payload, "prove", call.workdir]
-    if request.slurm is None:
+    argv = [*place.launcher, sys.executable, "-I", "-S", "-B", place.payload, "prove", call.workdir]
+    if not place.launcher:
         return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-    argv = [*srun_argv(request.slurm, request.deadline_s), *argv]
     try:
         return subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True

@@ -120,14 +120,14 @@ def test_files_of_the_script_are_named_without_a_verified_checkpoint(files: tupl
             (7, 9),
             "2 processes (7, 9) have not ended after SIGKILL: they are blocked in the driver or the file system",
             "2 jobs of the command (7, 9) are cancelled",
-            "scancel 7 9   (on titan)",
+            "squeue --me   (on titan)",
         ),
         (
             tuple(range(12)),
             "12 processes (0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more) have not ended after SIGKILL: they are blocked in "
             "the driver or the file system",
             "12 jobs of the command (0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more) are cancelled",
-            "scancel 0 1 2 3 4 5 6 7 8 9 10 11   (on titan)",
+            "squeue --me   (on titan)",
         ),
     ],
 )

@@ -20,7 +20,7 @@ from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobSpec, JobState
 from remote.protocol.layout import JobLayout
-from tests.lab.processes import alive
+from tests.lab.processes import processes_of
 from tests.lab.slurm import Slurm, slurm_cluster
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench
@@ -60,8 +60,8 @@ def test_a_stop_reaches_the_supervisor_on_its_node(bench: Bench, cluster: Slurm)
     assert answer.result.stopped
     assert answer.result.exit == 143
     assert len(bench.events("saved")) == 1
-    assert not any(alive(row["worker"]) for row in bench.events("worker"))
     until(lambda: not cluster.ask("squeue", "--noheader"), "an empty queue")
+    assert processes_of(Path(bench.layout.root)) == []
 
 
 @pytest.mark.root

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from remote.payload.fix.hub_client import ask_hub_client
+from remote.payload.probes.compute_node import Place
 from remote.payload.probes.project_python import ask_python
 
 JOB = {
@@ -41,5 +42,5 @@ def test_a_client_of_the_hub_gets_no_variable_that_loads_code(python: str) -> No
 
 def test_a_test_of_the_interpreter_gets_every_variable_of_the_job(python: str) -> None:
     harmless = {name: value for name, value in JOB.items() if name not in ("LD_PRELOAD", "PYTHONHOME")}
-    got = ask_python(python, "payload.pyz", "probe-torch", {}, harmless, 20.0)
+    got = ask_python(python, Place("payload.pyz"), "probe-torch", {}, harmless, 20.0)
     assert {name: got.get(name) for name in harmless} == harmless
