@@ -13,6 +13,7 @@ import pytest
 
 from remote.operations.jobs import start_job, stop_job
 from remote.payload.files.records import read_record
+from remote.payload.jobs.records import Submitted
 from remote.protocol.job_requests import StartRequest
 from remote.protocol.jobs import JobResult, JobState
 from tests.lab.slurm import Slurm, slurm_cluster
@@ -41,7 +42,8 @@ def test_a_job_that_ends_before_sbatch_returns_does_not_wait_for_itself(
         started = pool.submit(bench.start, "--steps", 4, request=SLURM)
         try:
             result = until(lambda: read_record(bench.job().result, JobResult), "the end")
-            assert not os.path.exists(bench.job().submitted)
+            known = read_record(bench.job().submitted, Submitted)
+            assert known is not None and known.slurm_job == ""
         finally:
             release.touch()
         assert result.exit == 0
