@@ -9,14 +9,14 @@ import re
 import shlex
 import subprocess
 from dataclasses import replace
-from typing import Dict, FrozenSet, Iterable, List, Optional, Sequence
+from typing import Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from remote.payload.files.records import read_record
 from remote.payload.jobs.records import Submitted
 from remote.payload.output.job_folder import newest_job
 from remote.payload.processes.command_jobs import CommandJobs
 from remote.payload.processes.output import read_output
-from remote.payload.processes.slurm_queue import SQUEUE, is_living, without_filters
+from remote.payload.processes.slurm_queue import SQUEUE, WAITING, is_living, without_filters
 from remote.payload.processes.variables import expand_variables
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
@@ -28,6 +28,8 @@ DEADLINE_S = 30.0
 QUEUE_DEADLINE_S = 10.0
 GRACE_MARGIN_S = 30
 SLURM_POLL_S = 2.0
+OTHER_KINDS = ("SBATCH_ARRAY_INX", "SBATCH_WAIT")
+"""Variables with which sbatch submits an array, or waits for the end of the job."""
 KEPT_VARIABLES = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_CONF_SERVER")
 CONTROLLER_AWAY = r"[Tt]imed out|Unable to contact|Connection refused|Zero Bytes were transmitted"
 _ENDED: Dict[str, str] = {}
@@ -78,37 +80,45 @@ def poll_interval_s(job: JobLayout, usual_s: float) -> float:
     return SLURM_POLL_S if read_submitted(job) is not None else usual_s
 
 
-def render_script(name: str, output: str, argv: Sequence[str], options: Sequence[str], grace_s: float) -> str:
-    """Return the batch script. Slurm sends SIGUSR1 before its time limit, early enough to save a checkpoint.
+class Batch(NamedTuple):
+    """A batch script, and the options of sbatch with which it is submitted.
+
+    Variables of a site such as SBATCH_TIMELIMIT override `#SBATCH` lines in the script, but not options.
+    """
+
+    options: Tuple[str, ...]
+    script: str
+
+
+def render_script(name: str, output: str, argv: Sequence[str], options: Sequence[str], grace_s: float) -> Batch:
+    """Return the batch script of a job. Slurm sends SIGUSR1 before its time limit, early enough to save a checkpoint.
 
     `exec` makes the supervisor the batch step itself, so that it receives signals to the batch step. Raises Refusal for
     an option that is not of the form --name=value.
     """
-    return "\n".join([*_header(name, output, options, grace_s), f"exec {shlex.join(argv)}"]) + "\n"
+    return Batch(_options(name, _escape(output), options, grace_s), f"#!/bin/sh\nexec {shlex.join(argv)}\n")
 
 
-def render_array(name: str, folder: str, argvs: Sequence[Sequence[str]], options: Sequence[str], grace_s: float) -> str:
+def render_array(
+    name: str, folder: str, argvs: Sequence[Sequence[str]], options: Sequence[str], grace_s: float
+) -> Batch:
     """Return the batch script of an array.
 
     Task N becomes the supervisor `argvs[N]` and writes its output to `folder`/N.log.
     """
-    header = _header(name, f"{folder}/", [*options, f"--array=0-{len(argvs) - 1}"], grace_s, suffix="%a.log")
+    tasks = [*options, f"--array=0-{len(argvs) - 1}"]
     cases = [f"{number}) exec {shlex.join(argv)} ;;" for number, argv in enumerate(argvs)]
-    return "\n".join([*header, 'case "$SLURM_ARRAY_TASK_ID" in', *cases, "esac"]) + "\n"
+    lines = ("#!/bin/sh", 'case "$SLURM_ARRAY_TASK_ID" in', *cases, "esac", "")
+    return Batch(_options(name, f"{_escape(folder)}/%a.log", tasks, grace_s), "\n".join(lines))
 
 
-def _header(name: str, output: str, options: Sequence[str], grace_s: float, *, suffix: str = "") -> List[str]:
+def _options(name: str, output: str, options: Sequence[str], grace_s: float) -> Tuple[str, ...]:
     for option in options:
         if not re.fullmatch(SBATCH_OPTION, option):
             message = f"{option!r} is not an sbatch option; write it as --name=value"
             raise Refusal("usage", message, where="slurm", exit_code=ExitCode.USAGE)
-    ours = [
-        f"--job-name={name}",
-        f"--output={_escape(output)}{suffix}",
-        f"--signal=B:USR1@{int(grace_s) + GRACE_MARGIN_S}",
-        "--no-requeue",
-    ]
-    return ["#!/bin/sh", *(f"#SBATCH {_quoted(option)}" for option in [*ours, *options])]
+    signal = f"--signal=B:USR1@{int(grace_s) + GRACE_MARGIN_S}"
+    return (f"--job-name={name}", f"--output={output}", signal, "--no-requeue", *options)
 
 
 def _escape(path: str) -> str:
@@ -116,17 +126,13 @@ def _escape(path: str) -> str:
     return path.replace("%", "%%")
 
 
-def _quoted(option: str) -> str:
-    return shlex.quote(option) if re.search(r"[\s\"'#]", option) else option
-
-
-def submit(script: str, folder: str, secrets: Iterable[str] = ()) -> str:
-    """Submit the script and return its job number. Raises Refusal with Slurm's own message.
+def submit(batch: Batch, folder: str, secrets: Iterable[str] = ()) -> str:
+    """Submit the batch script and return its job number. Raises Refusal with Slurm's own message.
 
     The variables in `secrets` are left out, because Slurm stores the environment of a job on its controller's disk.
     """
-    argv = ["sbatch", "--parsable", f"--chdir={folder}"]
-    printed = _run(argv, stdin=script, without=secrets)
+    argv = ["sbatch", "--parsable", f"--chdir={folder}", *batch.options]
+    printed = _run(argv, stdin=batch.script, without={*secrets, *OTHER_KINDS})
     # With --parsable, sbatch prints NUMBER or NUMBER;CLUSTER. A site's wrapper may print lines of its own.
     numbers = re.findall(r"^(\d+)(?:;.*)?$", printed, re.MULTILINE)
     if not numbers:
@@ -199,15 +205,19 @@ def _answer(argv: List[str]) -> str:
     return (read_output(argv, QUEUE_DEADLINE_S) or "").strip()
 
 
-def end(number: str) -> None:
-    """Cancel a waiting job, and send SIGTERM to the supervisor of a running job.
+def end(number: str, beat: Callable[[], None]) -> None:
+    """Cancel a waiting job, or send SIGTERM to the supervisor of a running job.
 
-    Does nothing if the controller does not answer: a supervisor also reads the request to stop from its file.
+    Does nothing if the controller does not answer: a supervisor also reads the request to stop from its file. `beat` is
+    called before each request, which may take DEADLINE_S seconds.
     """
-    # `--state` lets Slurm decide whether the job runs. A plain scancel would kill it without the grace period.
-    for filtered in (["--state=PENDING"], ["--signal=TERM", "--batch"]):
-        with contextlib.suppress(Refusal):
-            _run(["scancel", *filtered, number])
+    beat()
+    # A plain scancel would kill a running job without its grace period. With --state=PENDING, Slurm 22.05 cancels every
+    # waiting task of an array.
+    waits = queue_state(number).split(" ", maxsplit=1)[0] in WAITING
+    beat()
+    with contextlib.suppress(Refusal):
+        _run(["scancel", *([] if waits else ["--signal=TERM", "--batch"]), number])
 
 
 def kill(number: str) -> None:

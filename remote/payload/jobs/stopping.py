@@ -72,8 +72,7 @@ def _stop_job(call: Call, run: RunLayout, number: int, asked_unix: float) -> Non
         _write_request(job, StopRequest(grace_s, asked_unix))
         submitted = slurm.read_submitted(job)
         if submitted is not None:
-            call.keep_alive()  # A controller that is away lets each query wait for its deadline.
-            slurm.end(submitted.slurm_job)
+            slurm.end(submitted.slurm_job, call.keep_alive)
         else:
             _signal_supervisor(job)
         _await_end(call, run, job, grace_s + LEFTOVER_GRACE_S + STOP_SLACK_S)

@@ -167,13 +167,13 @@ def queue_job(
         # The compute node shares no memory with this one, so the 0600 launch file is in the job's folder.
         launch = prepare_launch(job, Launch(secrets_by_name), job.root)
         argv = [*supervise_argv(payload, "stay", job.root, launch, -1), "slurm"]
-        script = slurm.render_script(name, job.supervisor_log, argv, options, spec.grace_s)
-        number = _submit(name, {job: Submitted("", time.time(), name)}, script, job.root, secrets_by_name)
+        batch = slurm.render_script(name, job.supervisor_log, argv, options, spec.grace_s)
+        number = _submit(name, {job: Submitted("", time.time(), name)}, batch, job.root, secrets_by_name)
     write_record(job.submitted, Submitted(number, time.time()))
 
 
 def _submit(
-    name: str, pending: Mapping[JobLayout, Submitted], script: str, folder: str, secrets_by_name: Iterable[str]
+    name: str, pending: Mapping[JobLayout, Submitted], batch: slurm.Batch, folder: str, secrets_by_name: Iterable[str]
 ) -> str:
     """Return the number of the submitted job. The `pending` records are written first.
 
@@ -183,7 +183,7 @@ def _submit(
     for job, record in pending.items():
         write_record(job.submitted, record)
     try:
-        return slurm.submit(script, folder, secrets_by_name)
+        return slurm.submit(batch, folder, secrets_by_name)
     except Refusal:
         number = slurm.find_by_name(name)
         if number:

@@ -21,6 +21,8 @@ LIVING = (
     "SPECIAL_EXIT",
     "STAGE_OUT",
 )
+WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT")
+"""The states of a job without processes."""
 
 
 def is_living(state: str) -> bool:

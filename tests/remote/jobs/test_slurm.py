@@ -251,18 +251,16 @@ def test_missing_slurm_on_the_host_is_reported(bench: Bench, monkeypatch: pytest
 
 def test_the_batch_script_becomes_the_supervisor():
     argv = ["/usr/bin/python3", "/work dir/p.pyz", "supervise", "it's"]
-    script = render_script("name", "/a b/100%/log", argv, ("--gres=gpu:1", "--comment=two words"), 60.0)
-    lines = script.splitlines()
-    assert lines[0] == "#!/bin/sh"
-    assert lines[1:] == [
-        "#SBATCH --job-name=name",
-        "#SBATCH '--output=/a b/100%%/log'",
-        "#SBATCH --signal=B:USR1@90",
-        "#SBATCH --no-requeue",
-        "#SBATCH --gres=gpu:1",
-        "#SBATCH '--comment=two words'",
-        f"exec {shlex.join(argv)}",
-    ]
+    batch = render_script("name", "/a b/100%/log", argv, ("--gres=gpu:1", "--comment=two words"), 60.0)
+    assert batch.script == f"#!/bin/sh\nexec {shlex.join(argv)}\n"
+    assert batch.options == (
+        "--job-name=name",
+        "--output=/a b/100%%/log",
+        "--signal=B:USR1@90",
+        "--no-requeue",
+        "--gres=gpu:1",
+        "--comment=two words",
+    )
 
 
 @pytest.mark.parametrize("option", ["rm -rf /", "--x=1\nrm -rf /", "x", "", "--a b"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -105,17 +107,46 @@ def test_runs_with_different_options_are_submitted_separately_and_a_refusal_leav
 
 def test_the_script_of_an_array_chooses_the_supervisor_by_the_number_of_the_task():
     argvs = (["python3", "a b"], ["python3", "it's"])
-    script = render_array("name", "/a 100%/arrays", argvs, ("--gpus=1",), 60.0)
-    assert script.splitlines() == [
+    batch = render_array("name", "/a 100%/arrays", argvs, ("--gpus=1",), 60.0)
+    assert batch.options == (
+        "--job-name=name",
+        "--output=/a 100%%/arrays/%a.log",
+        "--signal=B:USR1@90",
+        "--no-requeue",
+        "--gpus=1",
+        "--array=0-1",
+    )
+    assert batch.script.splitlines() == [
         "#!/bin/sh",
-        "#SBATCH --job-name=name",
-        "#SBATCH '--output=/a 100%%/arrays/%a.log'",
-        "#SBATCH --signal=B:USR1@90",
-        "#SBATCH --no-requeue",
-        "#SBATCH --gpus=1",
-        "#SBATCH --array=0-1",
         'case "$SLURM_ARRAY_TASK_ID" in',
         f"0) exec {shlex.join(argvs[0])} ;;",
         f"1) exec {shlex.join(argvs[1])} ;;",
         "esac",
     ]
+
+
+@pytest.mark.root
+def test_a_stop_of_one_waiting_task_leaves_the_others_in_the_queue(bench: Bench, cluster: Slurm) -> None:
+    """With --state=PENDING, scancel of Slurm 22.05 cancels every task that Slurm has not split off the array yet."""
+    runs = [held(bench, number, slurm=("--begin=now+1hour",)) for number in (1, 2, 3)]
+    submit(runs)
+    assert stop_job(bench.host, PROJECT, runs[1].run, grace_s=1).state is JobState.STOPPED
+    assert [one.survey().state for one in runs] == [JobState.RUNNING, JobState.STOPPED, JobState.RUNNING]
+    array = slurm_job(runs[0]).partition("_")[0]
+    assert cluster.ask("squeue", "--noheader", "--array", "--format=%i").split() == [f"{array}_0", f"{array}_2"]
+
+
+@pytest.mark.root
+def test_an_array_whose_number_was_lost_is_found_by_its_name(
+    bench: Bench, cluster: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, lost = shutil.which("sbatch"), tmp_path / "lost" / "sbatch"
+    lost.parent.mkdir()
+    lost.write_text(f'#!/bin/sh\n{real} "$@" > /dev/null; echo "sbatch: error: Socket timed out" >&2; exit 1\n')
+    lost.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{lost.parent}:{os.environ['PATH']}")
+    runs = [held(bench, number, "--steps", 1, "--print", "$HF_TOKEN") for number in (1, 2)]
+    submit(runs)
+    assert [one.partition("_")[2] for one in map(slurm_job, runs)] == ["0", "1"]
+    until(lambda: all(one.survey().result for one in runs), "two results")
+    assert [one.output().split()[0] for one in runs] == [f"hf_{one.run}" for one in runs]
