@@ -146,8 +146,7 @@ def find_by_name(name: str) -> str:
 
     Also finds a submission whose answer from sbatch was lost.
     """
-    filters = set(os.environ).difference(without_filters(os.environ))
-    found = _run([*SQUEUE, "--me", f"--name={name}", "--format=%F"], without=filters)
+    found = _run([*SQUEUE, "--me", f"--name={name}", "--format=%F"], without=_filters())
     return found.strip().partition("\n")[0]
 
 
@@ -217,7 +216,7 @@ def end(number: str, beat: Callable[[], None]) -> None:
     waits = queue_state(number).split(" ", maxsplit=1)[0] in WAITING
     beat()
     with contextlib.suppress(Refusal):
-        _run(["scancel", *([] if waits else ["--signal=TERM", "--batch"]), number])
+        _run(["scancel", *([] if waits else ["--signal=TERM", "--batch"]), number], without=_filters())
 
 
 def kill(number: str) -> None:
@@ -225,7 +224,12 @@ def kill(number: str) -> None:
     if not number[:1].isdigit():
         message = "squeue does not answer, so the job cannot be cancelled"
         raise Refusal("slurm", message, where="slurm", hint="try again later", exit_code=ExitCode.TEMPORARY)
-    _run(["scancel", number])
+    _run(["scancel", number], without=_filters())
+
+
+def _filters() -> Iterable[str]:
+    """Return the names of the variables with which Slurm's commands leave out jobs, or ask before they cancel one."""
+    return set(os.environ).difference(without_filters(os.environ))
 
 
 def _environment() -> Dict[str, str]:

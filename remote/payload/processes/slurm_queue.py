@@ -31,5 +31,8 @@ def is_living(state: str) -> bool:
 
 
 def without_filters(environment: Mapping[str, str]) -> Dict[str, str]:
-    """Return the environment without the variables that filter what squeue prints, such as SQUEUE_PARTITION."""
-    return {name: value for name, value in environment.items() if not name.startswith("SQUEUE_")}
+    """Return the environment without the variables that filter what squeue prints and scancel cancels.
+
+    Examples are SQUEUE_PARTITION and SCANCEL_INTERACTIVE.
+    """
+    return {name: value for name, value in environment.items() if not name.startswith(("SQUEUE_", "SCANCEL_"))}

@@ -179,3 +179,16 @@ def test_variables_of_a_site_do_not_replace_the_options_of_a_job(
     assert [one for one in ours if f"{one}\n" not in job.replace(" ", "\n")] == []
     assert "ArrayJobId" not in job
     stop_job(bench.host, PROJECT, bench.run, grace_s=1)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("variable", ["SCANCEL_INTERACTIVE=1", "SCANCEL_PARTITION=nowhere", "SQUEUE_STATES=COMPLETED"])
+def test_variables_that_filter_jobs_hide_none_from_stop(
+    bench: Bench, cluster: Slurm, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    name, value = variable.split("=")
+    with monkeypatch.context() as site:
+        site.setenv(name, value)
+        bench.start(request=WAITING)
+        assert stop_job(bench.host, PROJECT, bench.run, grace_s=1).state is JobState.STOPPED
+    assert cluster.ask("squeue", "--noheader") == ""
