@@ -29,7 +29,6 @@ from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench
 from tests.remote.jobs.orphaned import orphan
 
-NOW = time.time()
 ROOT = Path(__file__).parents[3]
 
 
@@ -70,11 +69,11 @@ def test_a_job_of_the_same_machine_runs_if_it_has_written_since_the_restart(
     began_s_ago: float,
     state: JobState,
 ) -> None:
-    name = os.uname().nodename if machine == "same" else machine
+    now, name = time.time(), os.uname().nodename if machine == "same" else machine
     Path(bench.job().root).mkdir(parents=True)
     write_record(bench.job().supervisor, replace(Started(0, 0, boot_id()), machine=name, **where))
-    os.utime(bench.job().supervisor, (NOW - wrote_s_ago, NOW - wrote_s_ago))
-    monkeypatch.setattr(state_module, "began_unix", lambda: NOW - began_s_ago)
+    os.utime(bench.job().supervisor, (now - wrote_s_ago, now - wrote_s_ago))
+    monkeypatch.setattr(state_module, "began_unix", lambda: now - began_s_ago)
     assert judge_job(bench.layout, 1).state is state
 
 
