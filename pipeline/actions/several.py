@@ -88,8 +88,15 @@ def submit(
         failed = faults[address]
         if failed is None:
             note_job(Records(selection.loaded.root).folder_named(outcome.run), JobState.RUNNING)
-        submitted.append(outcome if failed is None else combined_outcome(failed, outcome))
+        submitted.append(as_queued(outcome) if failed is None else combined_outcome(failed, outcome))
     return submitted
+
+
+def as_queued(outcome: Outcome) -> Outcome:
+    """Return the outcome with the state of the job after its submission. Before it, the job was absent."""
+    if outcome.job is None or outcome.job.state is not JobState.ABSENT:
+        return outcome
+    return replace(outcome, job=replace(outcome.job, state=JobState.RUNNING, waits="submitted to Slurm"))
 
 
 def failure_of(held: HeldJobs, host: LoadedHost, prompter: Prompter | None) -> Outcome | None:

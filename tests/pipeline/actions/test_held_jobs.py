@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,13 @@ from pipeline.actions import held_jobs, several
 from pipeline.actions.held_jobs import HeldJobs
 from pipeline.actions.several import copy_checkpoints, submit
 from pipeline.config.hosts import LoadedHost
-from pipeline.messages.outcome import Outcome
+from pipeline.messages.outcome import JobOutcome, Outcome
 from pipeline.records.layout import Records
 from pipeline.runs.selection import load_selection
 from remote.errors import ConnectionLost
 from remote.protocol.exits import ExitCode
 from remote.protocol.job_requests import StartRequest
-from remote.protocol.jobs import JobSpec
+from remote.protocol.jobs import JobSpec, JobState
 from remote.protocol.slurm import ArrayRequest
 from tests.pipeline.config.config_files import write
 
@@ -94,6 +95,16 @@ def test_a_machine_that_is_unreachable_fails_only_its_own_runs(tmp_path: Path, c
     after = submit(held, [first, second], outcomes, None)
     assert [one.exit_code for one in after] == [ExitCode.CONNECT, ExitCode.OK]
     assert [host for host, _ in cluster.arrays] == ["b.example"]
+
+
+def test_a_run_is_queued_after_its_submission_and_absent_if_that_failed(tmp_path: Path, cluster: Cluster) -> None:
+    selection, held = project(tmp_path, "a.example"), HeldJobs()
+    absent = replace(prepared(held, selection, "tiny-1", "x"), job=JobOutcome(JobState.ABSENT))
+    [queued] = submit(held, [selection], [absent], None)
+    assert queued.job is not None and queued.job.shown_state == "queued"
+    cluster.down.add("a.example")
+    [failed] = submit(held, [selection], [absent], None)
+    assert failed.job is not None and failed.job.shown_state == "absent"
 
 
 @pytest.mark.parametrize(("machine", "copied"), [("a.example", True), ("b.example", False)])
