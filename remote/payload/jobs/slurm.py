@@ -28,8 +28,8 @@ DEADLINE_S = 30.0
 QUEUE_DEADLINE_S = 10.0
 GRACE_MARGIN_S = 30
 SLURM_POLL_S = 2.0
-OTHER_KINDS = ("SBATCH_ARRAY_INX", "SBATCH_WAIT")
-"""Variables with which sbatch submits an array, or waits for the end of the job."""
+LEFT_OUT = ("SBATCH_ARRAY_INX", "SBATCH_WAIT", "SBATCH_ERROR", "SBATCH_INPUT")
+"""Variables with which sbatch submits an array, waits for the end of the job, or redirects a part of its output."""
 KEPT_VARIABLES = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_CONF_SERVER")
 CONTROLLER_AWAY = r"[Tt]imed out|Unable to contact|Connection refused|Zero Bytes were transmitted"
 _ENDED: Dict[str, str] = {}
@@ -106,7 +106,8 @@ def render_array(
 
     Task N becomes the supervisor `argvs[N]` and writes its output to `folder`/N.log.
     """
-    tasks = [*options, f"--array=0-{len(argvs) - 1}"]
+    # The given options are last, so that one without its value cannot take one of these as its value.
+    tasks = [f"--array=0-{len(argvs) - 1}", *options]
     cases = [f"{number}) exec {shlex.join(argv)} ;;" for number, argv in enumerate(argvs)]
     lines = ("#!/bin/sh", 'case "$SLURM_ARRAY_TASK_ID" in', *cases, "esac", "")
     return Batch(_options(name, f"{_escape(folder)}/%a.log", tasks, grace_s), "\n".join(lines))
@@ -132,7 +133,7 @@ def submit(batch: Batch, folder: str, secrets: Iterable[str] = ()) -> str:
     The variables in `secrets` are left out, because Slurm stores the environment of a job on its controller's disk.
     """
     argv = ["sbatch", "--parsable", f"--chdir={folder}", *batch.options]
-    printed = _run(argv, stdin=batch.script, without={*secrets, *OTHER_KINDS})
+    printed = _run(argv, stdin=batch.script, without={*secrets, *LEFT_OUT})
     # With --parsable, sbatch prints NUMBER or NUMBER;CLUSTER. A site's wrapper may print lines of its own.
     numbers = re.findall(r"^(\d+)(?:;.*)?$", printed, re.MULTILINE)
     if not numbers:

@@ -170,14 +170,15 @@ def test_variables_of_a_site_do_not_replace_the_options_of_a_job(
     bench: Bench, cluster: Slurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For sbatch, they come before the lines of the script, and after its own options."""
-    for name, value in {"TIMELIMIT": "3:00:00", "JOB_NAME": "site", "REQUEUE": "1", "ARRAY_INX": "1-2"}.items():
+    site = {"TIMELIMIT": "3:00:00", "JOB_NAME": "site", "REQUEUE": "1", "ARRAY_INX": "1-2", "ERROR": "/tmp/site"}
+    for name, value in site.items():
         monkeypatch.setenv(f"SBATCH_{name}", value)
     monkeypatch.setenv("SBATCH_ACCOUNT", "usual")
     bench.start(request={**SLURM, "slurm": ("--begin=now+1hour", "--time=30")})
     job = cluster.ask("scontrol", "show", "job", submitted(bench))
     ours = (f"JobName={unit_name(bench.job())}", "TimeLimit=00:30:00", "Requeue=0", "Account=usual")
     assert [one for one in ours if f"{one}\n" not in job.replace(" ", "\n")] == []
-    assert "ArrayJobId" not in job
+    assert "ArrayJobId" not in job and "/tmp/site" not in job
     stop_job(bench.host, PROJECT, bench.run, grace_s=1)
 
 

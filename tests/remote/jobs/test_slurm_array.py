@@ -113,8 +113,8 @@ def test_the_script_of_an_array_chooses_the_supervisor_by_the_number_of_the_task
         "--output=/a 100%%/arrays/%a.log",
         "--signal=B:USR1@90",
         "--no-requeue",
-        "--gpus=1",
         "--array=0-1",
+        "--gpus=1",
     )
     assert batch.script.splitlines() == [
         "#!/bin/sh",
@@ -134,6 +134,14 @@ def test_a_stop_of_one_waiting_task_leaves_the_others_in_the_queue(bench: Bench,
     assert [one.survey().state for one in runs] == [JobState.RUNNING, JobState.STOPPED, JobState.RUNNING]
     array = slurm_job(runs[0]).partition("_")[0]
     assert cluster.ask("squeue", "--noheader", "--array", "--format=%i").split() == [f"{array}_0", f"{array}_2"]
+
+
+@pytest.mark.root
+def test_an_option_without_its_value_is_refused_by_sbatch(bench: Bench, cluster: Slurm) -> None:
+    runs = [held(bench, number, slurm=("--comment",)) for number in (1, 2)]
+    with pytest.raises(RemoteFault, match="requires an argument"):
+        submit(runs)
+    assert cluster.ask("squeue", "--noheader") == ""
 
 
 @pytest.mark.root
