@@ -10,8 +10,7 @@ from typing import Dict
 
 from remote.payload.checkpoints.files import step_of
 from remote.payload.checkpoints.published import newest_verified
-from remote.payload.files.records import read_record, write_record
-from remote.payload.jobs.records import Submitted
+from remote.payload.files.records import write_record
 from remote.payload.jobs.supervisor_start import queue_job
 from remote.payload.request.refusal import Refusal
 from remote.protocol.jobs import JobResult, JobSpec
@@ -33,7 +32,7 @@ def continue_run(
     resume_from = os.path.join(run.root, newest.name)
     refused = reason_not_to_continue(spec, newest.step, stopped=os.path.exists(job.stop))
     following = dataclasses.replace(spec, number=spec.number + 1, resume_from=resume_from, jobs_left=spec.jobs_left - 1)
-    refused = refused or _queue(payload, run, job, following, secrets)
+    refused = refused or _queue(payload, run, following, secrets)
     if refused:
         return dataclasses.replace(result, reason=f"{result.reason}; not continued: {refused}")
     return dataclasses.replace(
@@ -51,11 +50,9 @@ def reason_not_to_continue(spec: JobSpec, newest_step: int, *, stopped: bool) ->
     return "" if spec.jobs_left > 0 else "the run has used all its jobs (slurm.max_jobs)"
 
 
-def _queue(payload: str, run: RunLayout, job: JobLayout, spec: JobSpec, secrets: Dict[str, str]) -> str:
+def _queue(payload: str, run: RunLayout, spec: JobSpec, secrets: Dict[str, str]) -> str:
     """Queue the job so that it starts after this job has ended. Return the reason if that failed, otherwise ""."""
-    submitted = read_record(job.submitted, Submitted)
-    has_number = submitted is not None and not submitted.name
-    this_job = submitted.slurm_job if submitted is not None and has_number else os.environ.get("SLURM_JOB_ID", "")
+    this_job = os.environ.get("SLURM_JOB_ID", "")
     after = run.job(spec.number)
     try:
         with contextlib.suppress(FileExistsError):
@@ -63,6 +60,8 @@ def _queue(payload: str, run: RunLayout, job: JobLayout, spec: JobSpec, secrets:
         write_record(after.spec, spec)
         queue_job(payload, after, spec, secrets, (*spec.slurm, f"--dependency=afterany:{this_job}"))
     except (OSError, Refusal) as error:
+        if os.path.exists(after.result):
+            return ""  # A stop has cancelled the job while sbatch did not answer.
         # The folder is removed, so that the preempted job remains the newest job of the run.
         shutil.rmtree(after.root, ignore_errors=True)
         return str(error)

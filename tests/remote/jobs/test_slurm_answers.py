@@ -15,12 +15,13 @@ import pytest
 
 from remote.operations.jobs import start_job, stop_job
 from remote.payload.files.records import write_record
-from remote.payload.jobs import slurm, state
+from remote.payload.jobs import continuation, slurm, state
 from remote.payload.jobs.records import Submitted
 from remote.payload.jobs.slurm import unit_name
 from remote.payload.jobs.state import judge_job
 from remote.protocol.job_requests import StartRequest
-from remote.protocol.jobs import JobState
+from remote.protocol.jobs import JobSpec, JobState
+from remote.protocol.layout import RunLayout
 from tests.lab.slurm import Slurm, slurm_cluster
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench
@@ -193,3 +194,18 @@ def test_variables_that_filter_jobs_hide_none_from_stop(
         bench.start(request=WAITING)
         assert stop_job(bench.host, PROJECT, bench.run, grace_s=1).state is JobState.STOPPED
     assert cluster.ask("squeue", "--noheader") == ""
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_stop_of_the_next_job_stays_on_record_if_the_answer_of_sbatch_was_lost(
+    tmp_path: Path, wrap: Wrap, stopped: bool
+) -> None:
+    run = RunLayout(str(tmp_path / "run"))
+    result = run.job(2).result
+    Path(run.job(2).root).mkdir(parents=True)
+    write = f'echo \'{{"exit": 130, "stopped": true}}\' > {result}' if stopped else ":"
+    wrap("sbatch", f"cat > /dev/null; {write}; echo 'sbatch: error: Socket timed out' >&2; exit 1")
+    wrap("squeue", "exit 0")
+    refused = continuation._queue("/p", run, JobSpec("r-1", 2, "", ("true",)), {})
+    assert os.path.exists(result) is stopped
+    assert ("timed out" in refused) is not stopped
